@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import field
 from datetime import datetime
 from typing import Literal, Protocol
 
@@ -47,6 +48,8 @@ class Hint:
     thread: str = ""
     channel: str = ""
     account: str = ""
+    #: of a new ``post``, as it was committed: whoever may send it need not read it first
+    row: OutRow | None = field(default=None, compare=False)
 
 
 class Mailbox(Protocol):
@@ -323,9 +326,14 @@ class Outbox(Protocol):
         ...
 
     async def sending(self, id: str, parts: Sequence[PartState]) -> None:
-        """Before the first call, and after each upload or part: what will be said is frozen."""
+        """Before the first call, and after each upload or part: what will be said is frozen. Raises
+        Conflict when the row is not open any more, or not begun and behind another one of its
+        thread."""
 
-    async def sent(self, id: str, parts: Sequence[PartState]) -> None: ...
+    async def sent(self, id: str, parts: Sequence[PartState]) -> bool:
+        """Whether more is open in the row's thread."""
+        ...
+
     async def unsent(
         self,
         id: str,

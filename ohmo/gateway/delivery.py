@@ -89,6 +89,8 @@ class Delivery:
         self._account = channel.account
         self._heads: dict[str, OutRow] = {}
         self._flying: set[str] = set()
+        self._passed_over: set[str] = set()  # threads whose head was read while one was flying
+        self._reading = False
         self._held_back: dict[str, _HeldBack] = {}
         self._changed: set[str] = set()
         self._everything_at = 0.0  # the loop's time at which all threads are looked at
@@ -134,7 +136,17 @@ class Delivery:
             elif hint.kind != "post":
                 continue
             elif hint.channel in ("", self._name) and hint.account in ("", self._account):
-                self._ring(hint.thread)
+                if hint.row is not None and self._is_quiet(hint.thread):
+                    self._heads[hint.thread] = hint.row
+                    self._bell.set()
+                else:
+                    self._ring(hint.thread)
+
+    def _is_quiet(self, thread: str) -> bool:
+        """As far as is known nothing is open there, so that what comes now is its head. Where that
+        is wrong, for hints may be lost, the store refuses to send it before the others."""
+        busy = thread in self._heads or thread in self._flying or thread in self._changed
+        return not busy and not self._reading
 
     def _ring(self, thread: str) -> None:
         """``thread`` empty: all of them."""
@@ -153,26 +165,32 @@ class Delivery:
         elif not threads:
             return
         self._changed = set()
+        self._reading = True
         try:
             rows = await self._store.outgoing(self._name, self._account, threads)
         except Unavailable as error:
             log.error("store_unavailable", doing="outgoing", channel=self._name, error=str(error))
             self._everything_at = _now() + self._pauses.poll
             return
+        finally:
+            self._reading = False
         for thread in list(self._heads) if threads is None else threads:
             self._heads.pop(thread, None)
         for row in rows:
             # What changed while the store was reading is older than what happened: it is asked for
             # again.
-            if row.thread not in self._changed and row.thread not in self._flying:
+            if row.thread in self._flying:
+                self._passed_over.add(row.thread)
+            elif row.thread not in self._changed:
                 self._heads[row.thread] = row
 
     async def _one(self, row: OutRow) -> None:
         """Not cut off in the middle: a send whose answer nobody heard may have to be repeated, and
         marked."""
         sending = asyncio.create_task(self._send(row), name=f"sending.{row.row.id}")
+        more = True
         try:
-            await asyncio.shield(sending)
+            more = await asyncio.shield(sending)
         except asyncio.CancelledError:
             await asyncio.wait([sending], timeout=self._pauses.grace)
             sending.cancel()
@@ -180,9 +198,12 @@ class Delivery:
             raise
         finally:
             self._flying.discard(row.thread)
-            self._ring(row.thread)
+            if more or row.thread in self._passed_over:
+                self._passed_over.discard(row.thread)
+                self._ring(row.thread)
 
-    async def _send(self, row: OutRow) -> None:
+    async def _send(self, row: OutRow) -> bool:
+        """Whether the thread is to be looked at again."""
         await self._news.before(row)
         held_back = self._held_back.pop(row.thread, None)
         tries = held_back.tries if held_back is not None and held_back.row == row.row.id else 0
@@ -194,23 +215,24 @@ class Delivery:
         error = await failure_of(send())
         if isinstance(error, AuthFailed):
             self._refused = error
-            return
+            return True
         if error is None:
             await self._done(row, done[0], tries)
-            return
+            return done[0].more
         post = row.row.id
         reason = f"{type(error).__name__}: {error}"
         log.error("send_failed", channel=self._name, post=post, error=reason, exc_info=error)
         if tries + 1 < POISON or isinstance(error, Unavailable | StoreError):
             again_at = _now() + backoff(tries, most=30.0)
             self._held_back[row.thread] = _HeldBack(post, tries + 1, again_at)
-            return
+            return True
         # A row on which the channel breaks each time must not hold up what follows it.
         error = await failure_of(self._store.unsent(post, retry_after=None, error=reason))
         if error is None:
             await self._done(row, Done("dead", reason), 0)
         else:
             log.error("bury_failed", channel=self._name, post=post, error=str(error))
+        return True
 
     async def _done(self, row: OutRow, done: Done, tries: int) -> None:
         match done.state:

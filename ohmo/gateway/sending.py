@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 import structlog
 
@@ -21,6 +21,8 @@ from ohmo.contracts.outbox import OutRow, PartState
 from ohmo.contracts.store import Outbox
 from ohmo.lifecycle import backoff, failure_of
 
+T = TypeVar("T")
+
 log = structlog.get_logger("ohmo.delivery")
 Sent = Callable[[OutRow, str, float], None]  # a row, how it went, seconds it took
 # tries of a part that may already be visible, where every further one may show it once more
@@ -32,12 +34,14 @@ LEAST_WAIT = 0.05  # seconds, whatever a platform asks for
 class Done:
     """How a row ended for now. ``later``: the store knows when it goes on. ``unsure``: something
     may be visible; the row stays ``sending`` and is to be sent again after ``retry_after`` seconds.
-    ``dead``: ``reason`` goes to the owner. ``gone``: it was taken back meanwhile."""
+    ``dead``: ``reason`` goes to the owner. ``gone``: it was taken back meanwhile, or another one
+    goes before it. ``more``: others may be open in its thread."""
 
     state: Literal["sent", "later", "unsure", "dead", "gone"]
     reason: str = ""
     retry_after: float = 0.0
     receipts: tuple[Receipt, ...] = ()
+    more: bool = True
 
 
 @dataclass(slots=True)
@@ -167,9 +171,9 @@ class Sender:
             last.pop(name, None)
             last[name] = state
         final = tuple(last.values())
-        await self._insist(lambda: self._outbox.sent(row.row.id, final))
+        more = await self._insist(lambda: self._outbox.sent(row.row.id, final))
         receipts = tuple(state.receipt for state in final if state.receipt is not None)
-        return Done("sent", receipts=receipts)
+        return Done("sent", receipts=receipts, more=more)
 
     async def _one(self, work: _Work, number: int) -> Receipt:
         """One part until it has a receipt; a second time at once when the first answer was lost."""
@@ -245,7 +249,7 @@ class Sender:
         await self._outbox.unsent(row.row.id, retry_after=None, error=reason)
         return Done("dead", reason)
 
-    async def _insist(self, write: Callable[[], Awaitable[None]]) -> None:
+    async def _insist(self, write: Callable[[], Awaitable[T]]) -> T:
         """What was said must be known: while the store is away, nobody else may say it again."""
         attempt = 0
         while True:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from channels.contract import Receipt
 from ohmo.contracts.errors import Conflict
@@ -84,24 +85,26 @@ def speak(
     """Write posts whose numbers are reserved."""
     for row in posts:
         thread, address = home.destination(row), row.outbound.address
+        seq = numbers.take(thread)
         ttl = round(row.ttl * 1000)
-        yield (
-            _INSERT,
-            (
-                *(
-                    row.id,
-                    thread,
-                    numbers.take(thread),
-                    address.channel,
-                    address.account,
-                    turn,
-                    row.kind,
-                    row.target,
-                ),
-                *(write_outbound(row.outbound), at.now, at.now, at.now + ttl, ttl),
-            ),
-        )
-        at.spoke(thread, address.channel, address.account)
+        body = write_outbound(row.outbound)
+        whose = (row.id, thread, seq, address.channel, address.account, turn, row.kind, row.target)
+        yield _INSERT, (*whose, body, at.now, at.now, at.now + ttl, ttl)
+        written = None
+        if row.target is None:  # else what it replaces has to be read
+            written = OutRow(
+                row=replace(row, outbound=read_outbound(body)),
+                thread=thread,
+                seq=seq,
+                turn=turn,
+                state="ready",
+                parts=(),
+                attempts=0,
+                ready_at=instant(at.now),
+                expires=instant(at.now + ttl),
+                started=instant(at.now),
+            )
+        at.spoke(thread, address.channel, address.account, written)
 
 
 def say_more(at: Moment, home: Home, posts: Sequence[PostRow], turn: str | None) -> Op[None]:
@@ -227,26 +230,37 @@ def outgoing(
     return sorted(found, key=lambda row: (row.ready_at, row.thread))
 
 
+_SENDING = f"""UPDATE outbox SET state = 'sending', parts = ? WHERE id = ? AND {OPEN}
+AND (state = 'sending' OR NOT EXISTS (SELECT 1 FROM outbox e WHERE e.channel = outbox.channel
+AND e.account = outbox.account AND e.thread = outbox.thread AND e.ended_at IS NULL
+AND e.seq < outbox.seq))
+RETURNING id"""
+
+
 def sending(_: Moment, id: str, parts: Sequence[PartState]) -> Op[None]:
-    """Raises Conflict when the row is no longer open (a draft that was dropped meanwhile): then it
-    must not be said."""
-    rows = yield (
-        f"UPDATE outbox SET state = 'sending', parts = ? WHERE id = ? AND {OPEN} RETURNING id",
-        (write_parts(parts), id),
-    )
+    """Raises Conflict when the row is no longer open (a draft that was dropped meanwhile), or is
+    not the first one that is: then it must not be said now."""
+    rows = yield _SENDING, (write_parts(parts), id)
     if not rows:
-        raise Conflict(f"post {id} is not open any more")
+        raise Conflict(f"post {id} is not open any more, or others go before it")
 
 
-def sent(at: Moment, id: str, parts: Sequence[PartState]) -> Op[None]:
+def sent(at: Moment, id: str, parts: Sequence[PartState]) -> Op[bool]:
+    """Whether more is open in the row's thread."""
     rows = yield (
         """UPDATE outbox SET state = 'sent', parts = ?, error = NULL, ended_at = ? WHERE id = ?
-        RETURNING thread""",
+        RETURNING channel, account, thread""",
         (write_parts(parts), at.now, id),
     )
     if not rows:
         raise Conflict(f"there is no post {id}")
-    at.changed(rows[0][0])
+    more = yield (
+        f"""SELECT 1 FROM outbox WHERE channel = ? AND account = ? AND thread = ? AND {OPEN}
+        LIMIT 1""",
+        rows[0],
+    )
+    at.changed(rows[0][2])
+    return bool(more)
 
 
 _UNSENT = f"""UPDATE outbox SET state = ?, attempts = attempts + 1, error = ?, ready_at = ?,

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from channels.record import record
 from ohmo.ambient import IdSource, NewId
+from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.store import Hint
 
 Value = str | int | None
@@ -53,8 +54,8 @@ class Moment:
     def ready(self, thread: str, channel: str = "", account: str = "") -> None:
         self.hints.append(Hint("ready", thread, channel, account))
 
-    def spoke(self, thread: str, channel: str, account: str) -> None:
-        self.hints.append(Hint("post", thread, channel, account))
+    def spoke(self, thread: str, channel: str, account: str, row: OutRow | None = None) -> None:
+        self.hints.append(Hint("post", thread, channel, account, row))
 
     def scheduled(self) -> None:
         self.hints.append(Hint("job"))

@@ -298,13 +298,25 @@ class ModelOutbox(ModelApprovals):
         )
 
     async def sending(self, id: str, parts: Sequence[PartState]) -> None:
-        self._open(id)
+        row = self._open(id)
+        if row.state == "ready" and any(other.seq < row.seq for other in self._open_beside(row)):
+            raise Conflict(f"post {id} is not open any more, or others go before it")
         self.alter(id, over=False, state="sending", parts=tuple(parts))
 
-    async def sent(self, id: str, parts: Sequence[PartState]) -> None:
+    async def sent(self, id: str, parts: Sequence[PartState]) -> bool:
         if id not in self.tables.posts:
             raise Conflict(f"there is no post {id}")
         self.alter(id, over=True, state="sent", parts=tuple(parts), error=None)
+        return bool(self._open_beside(self.tables.posts[id].row))
+
+    def _open_beside(self, row: OutRow) -> list[OutRow]:
+        """Open rows of its thread, itself among them."""
+        rows = [posted.row for posted in self.tables.posts.values()]
+        return [
+            other
+            for other in rows
+            if other.thread == row.thread and other.state in ("ready", "sending")
+        ]
 
     async def unsent(
         self,

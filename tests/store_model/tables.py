@@ -188,7 +188,7 @@ class Model:
     def later(self, seconds: float) -> datetime:
         return self.now + timedelta(seconds=seconds)
 
-    def hint(self, kind: str, thread: str) -> None:
+    def hint(self, kind: str, thread: str, row: OutRow | None = None) -> None:
         place = self.tables.threads[thread].address
         self._hints.append(
             Hint(
@@ -196,6 +196,7 @@ class Model:
                 thread,
                 place.channel,
                 place.account,
+                row,
             )
         )
 
@@ -352,7 +353,7 @@ class Model:
                 self.now,
             )
             self.tables.posts[row.id] = Posted(written)
-            self.hint("post", thread)
+            self.hint("post", thread, written if row.target is None else None)
 
     def alter(self, id: str, *, over: bool, **values: object) -> None:
         now = self.tables.posts[id]

@@ -141,6 +141,7 @@ async def test_a_call_cut_after_any_statement_leaves_no_half_state(
 
 WORKER = """
 import asyncio, sys
+from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
@@ -156,6 +157,7 @@ async def main() -> None:
     async with open_sqlite(Path(sys.argv[1]), clock=lambda: datetime.now(UTC), writer="w", failpoint=inert) as store:
         assert store.health.state in ("new", "sound"), store.health
         me = new_id()
+        saying = defaultdict(asyncio.Lock)
         await store.reclaim(me)
         print("ready", flush=True)
 
@@ -177,9 +179,11 @@ async def main() -> None:
             post = row(new_id(), " ".join(a.text for a in work.arrivals), at=claim.address)
             await store.record(claim, work.turn, [model("thinking")])
             await store.finish(claim, work.turn, [model("done")], [post], End("done"))
-            await store.sending(post.id, [part()])
-            await store.sent(post.id, [part(receipt="r")])
-            print("out", post.id, flush=True)
+            async with saying[claim.thread]:  # in order, as delivery does
+                for head in await store.outgoing("slack", "T1", [claim.thread]):
+                    await store.sending(head.row.id, [part()])
+                    await store.sent(head.row.id, [part(receipt="r")])
+                    print("out", head.row.id, flush=True)
 
         await asyncio.gather(answer(), *(speak(chat) for chat in range(6)))
 

@@ -58,6 +58,37 @@ async def test_parts_are_frozen_with_their_progress(scene: Scene) -> None:
         await scene.store.sent(ident("nobody"), parts)
 
 
+async def test_whoever_has_said_a_row_knows_whether_more_is_open(scene: Scene) -> None:
+    await scene.store.post([row("a"), row("b"), row("c", at=OTHER)])
+    await scene.store.sending(ident("a"), [part()])
+    assert await scene.store.sent(ident("a"), [part(receipt="r1")])
+    await scene.store.sending(ident("b"), [part()])
+    assert not await scene.store.sent(ident("b"), [part(receipt="r2")])
+
+
+async def test_nothing_is_begun_before_what_stands_before_it(scene: Scene) -> None:
+    await scene.store.post([row("a"), row("b")])
+    with pytest.raises(Conflict):
+        await scene.store.sending(ident("b"), [part()])
+    await scene.store.unsent(ident("a"), retry_after=None, error="refused")
+    await scene.store.sending(ident("b"), [part()])
+    # What was begun goes on, though a dead letter before it is tried again.
+    assert await scene.store.retry_post(ident("a"))
+    await scene.store.sending(ident("b"), [part(receipt="r")])
+    assert await scene.store.sent(ident("b"), [part(receipt="r")])
+
+
+async def test_the_hint_of_a_new_post_carries_it_as_it_can_be_read(scene: Scene) -> None:
+    heard: list[Hint] = []
+    scene.store.listen(heard.extend)
+    await scene.store.post([row("a", ttl=60), row("b", at=OTHER)])
+    carried = {hint.row.row.id: hint.row for hint in heard if hint.row is not None}
+    assert carried == {head.row.id: head for head in await scene.store.outgoing("slack", "T1")}
+    assert len(carried) == 2
+    await scene.store.post([row("c", target="a")])  # what it replaces has to be read
+    assert [hint.row for hint in heard if hint.kind == "post"][-1] is None
+
+
 async def test_what_was_not_said_is_tried_again_later(scene: Scene) -> None:
     await scene.store.post([row("a")])
     await scene.store.sending(ident("a"), [part()])
