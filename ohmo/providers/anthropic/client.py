@@ -10,12 +10,13 @@ from typing import Any, Literal, cast
 
 import anthropic
 import httpx2
-from anthropic import AsyncAnthropic, AsyncStream, DefaultAioHttpClient
+from anthropic import AsyncAnthropic, DefaultAioHttpClient
 
 from ohmo.contracts.errors import CutOff, ProviderError, TimedOut
 from ohmo.contracts.messages import ModelStep, Text, Thinking, ToolCall, Usage
 from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Reply
 from ohmo.providers.anthropic.wire import keeps_tools_back, rendering
+from ohmo.providers.event_stream import StreamingPost, events
 from ohmo.providers.models import Endpoint, plain_name
 from ohmo.providers.wire_parts import (
     BROKEN,
@@ -48,15 +49,18 @@ class AnthropicClient:
         if endpoint.base_url and endpoint.api_key:
             headers["X-Api-Key"] = endpoint.api_key
         base = endpoint.base_url.rstrip("/").removesuffix("/v1") if endpoint.base_url else None
+        http = DefaultAioHttpClient()
+        timeout = httpx2.Timeout(endpoint.silence, connect=min(10.0, endpoint.silence))
         self._sdk = AsyncAnthropic(
             # No key is the endpoint's to judge; it says so in words.
             api_key=endpoint.api_key or "unset",
             base_url=base,
             default_headers=headers,
             max_retries=0,
-            timeout=httpx2.Timeout(endpoint.silence, connect=min(10.0, endpoint.silence)),
-            http_client=DefaultAioHttpClient(),
+            timeout=timeout,
+            http_client=http,
         )
+        self._post = StreamingPost(self._sdk, anthropic, http, "/v1/messages", timeout)
         # The SDK has an environment variable for it.
         known = keeps_tools_back(endpoint) and self._sdk.base_url.host == "api.anthropic.com"
         self._references = known if references is None else references
@@ -78,21 +82,18 @@ class AnthropicClient:
             reading = Reading(request)
             rendered = await self.rendering(request)
             try:
-                stream = await self._sdk.post(
-                    "/v1/messages",
-                    cast_to=object,
-                    content=rendered.body,
-                    options={"headers": {"content-type": "application/json"}},
-                    stream=True,
-                    stream_cls=AsyncStream[object],
-                )
-                async with stream:
-                    async for event in stream:
-                        text = reading.feed(cast("dict[str, Any]", event))
+                response = await self._post(rendered.body)
+                try:
+                    async for event in _answered(response):
+                        text = reading.feed(event)
                         if text:
                             yield Delta(text)
+                finally:
+                    await response.aclose()
                 reply = reading.reply()
-            except anthropic.BadRequestError as error:
+            except anthropic.APIStatusError as error:
+                if error.status_code != 400:
+                    raise self._classified(request, error) from error
                 if self._references and any(word in str(error) for word in _BY_REFERENCE):
                     self._references, self.rendering = False, rendering(references=False)
                 elif _UNBOUND in str(error) and not unbound:
@@ -143,6 +144,32 @@ class AnthropicClient:
 
 
 _Event = dict[str, Any]
+
+
+async def _answered(response: httpx2.Response) -> AsyncIterator[_Event]:
+    """The events of an answer ("Streaming messages" in the API's documentation). Raises
+    APIStatusError for a refusal and for an error event in the middle."""
+    if not response.is_success:
+        await response.aread()
+        raise _status_error(response, response.text.strip())
+    async for name, data in events(response):
+        if name == b"ping":
+            continue
+        event: _Event = {} if name == b"error" else json.loads(data)
+        if name == b"error" or event.get("type") == "error":
+            raise _status_error(response, data.decode(errors="replace"))
+        yield event
+
+
+def _status_error(response: httpx2.Response, text: str) -> anthropic.APIStatusError:
+    try:
+        body: object = json.loads(text)
+    except ValueError:
+        body = text
+    message = text or f"status {response.status_code}"
+    return anthropic.APIStatusError(message, response=response, body=body)
+
+
 _STOPS: dict[str, Literal["end", "tools", "length", "refusal"]] = {
     "end_turn": "end",
     "stop_sequence": "end",

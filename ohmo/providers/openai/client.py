@@ -10,11 +10,12 @@ from typing import Any, Literal, cast
 
 import httpx2
 import openai
-from openai import AsyncOpenAI, AsyncStream, DefaultAioHttpClient
+from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from ohmo.contracts.errors import CutOff, ProviderError, TimedOut
 from ohmo.contracts.messages import ModelStep, Text, ToolCall, Usage
 from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Reply
+from ohmo.providers.event_stream import StreamingPost, events
 from ohmo.providers.models import Endpoint, plain_name
 from ohmo.providers.openai.wire import Dialect, first_dialect, learnt, spoken
 from ohmo.providers.wire_parts import (
@@ -37,14 +38,17 @@ class OpenAIClient:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
+        http = DefaultAioHttpClient()
+        timeout = httpx2.Timeout(endpoint.silence, connect=min(10.0, endpoint.silence))
         self._sdk = AsyncOpenAI(
             # Local servers want none; OpenAI says in words that it is missing.
             api_key=endpoint.api_key or "unset",
             base_url=with_version(endpoint.base_url),
             max_retries=0,
-            timeout=httpx2.Timeout(endpoint.silence, connect=min(10.0, endpoint.silence)),
-            http_client=DefaultAioHttpClient(),
+            timeout=timeout,
+            http_client=http,
         )
+        self._post = StreamingPost(self._sdk, openai, http, "/chat/completions", timeout)
         self._dialects: dict[str, Dialect] = {}
         self.rendering = spoken(self._dialect)
         self._windows: dict[str, int] = {}
@@ -62,23 +66,18 @@ class OpenAIClient:
             reading = Reading(request)
             rendered = await self.rendering(request)
             try:
-                stream = await self._sdk.post(
-                    "/chat/completions",
-                    cast_to=object,
-                    content=rendered.body,
-                    options={"headers": {"content-type": "application/json"}},
-                    stream=True,
-                    stream_cls=AsyncStream[object],
-                )
-                async with stream:
-                    async for chunk in stream:
-                        text = reading.feed(cast("dict[str, Any]", chunk))
+                response = await self._post(rendered.body)
+                try:
+                    async for chunk in _answered(response):
+                        text = reading.feed(chunk)
                         if text:
                             yield Delta(text)
+                finally:
+                    await response.aclose()
                 reply = reading.reply()
-            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+            except openai.APIStatusError as error:
                 better = learnt(self._dialect(request.model), str(error))
-                if better is None or lessons == _LESSONS:
+                if error.status_code not in (400, 422) or better is None or lessons == _LESSONS:
                     raise self._classified(request, error) from error
                 self._dialects[request.model] = better
                 self.rendering.heads.clear()
@@ -152,6 +151,36 @@ def with_version(base_url: str | None) -> str | None:
 
 
 _Chunk = dict[str, Any]
+
+
+async def _answered(response: httpx2.Response) -> AsyncIterator[_Chunk]:
+    """The chunks of an answer ("Streaming API responses" in the API's documentation). Raises
+    APIStatusError for a refusal, APIError for an error in the middle."""
+    if not response.is_success:
+        await response.aread()
+        raise _status_error(response, response.text.strip())
+    async for _, data in events(response):
+        if data.startswith(b"[DONE]"):
+            continue  # read to its end the connection serves again
+        chunk: _Chunk = json.loads(data)
+        error = chunk.get("error")
+        if error:
+            text = cast("_Chunk", error).get("message") if isinstance(error, dict) else error
+            message = str(text or "an error within the answer")
+            raise openai.APIError(message, response.request, body=cast("object", error))
+        yield chunk
+
+
+def _status_error(response: httpx2.Response, text: str) -> openai.APIStatusError:
+    """With what stands under ``error``, where there is such a thing."""
+    try:
+        body: object = json.loads(text)
+    except ValueError:
+        body = text
+    if isinstance(body, dict):
+        body = cast("_Chunk", body).get("error", body)
+    message = text or f"status {response.status_code}"
+    return openai.APIStatusError(message, response=response, body=body)
 
 
 @dataclass(slots=True)

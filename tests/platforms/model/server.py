@@ -63,7 +63,11 @@ class ModelServer:
         asked, turn = await self._turn(request)
         body = asked.body
         fault = anthropic_fault(body) if self.strict else None
-        if fault is not None:
+        if not {"x-api-key", "authorization"} & set(map(str.lower, request.headers)):
+            turn = Turn(status=401, message="x-api-key header is required")
+        elif "anthropic-version" not in request.headers:
+            turn = Turn(status=400, message="anthropic-version: header is required")
+        elif fault is not None:
             turn = Turn(status=400, message=fault)
         elif self.models and body["model"] not in self.models:
             turn = Turn(status=404, message=f"model: {body['model']}")
@@ -79,7 +83,9 @@ class ModelServer:
         asked, turn = await self._turn(request)
         body = asked.body
         fault = openai_fault(body) if self.strict else None
-        if fault is not None:
+        if not request.headers.get("authorization", "").startswith("Bearer "):
+            turn = Turn(status=401, message="You didn't provide an API key.")
+        elif fault is not None:
             turn = Turn(status=400, message=fault)
         elif self.models and body["model"] not in self.models:
             turn = Turn(
