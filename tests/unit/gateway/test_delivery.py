@@ -139,7 +139,7 @@ async def test_what_its_hint_carries_is_sent_without_a_look(stage: Stage) -> Non
 
 
 async def test_two_at_once_in_a_thread_keep_their_order(stage: Stage) -> None:
-    names = [f"r{number:02}" for number in range(30)]
+    names = [f"r{number:02}x" for number in range(30)]
     async with delivering(stage, pauses=NEVER):
         for first, second, third in zip(names[::3], names[1::3], names[2::3], strict=True):
             await stage.store.post([post(first), post(second)])
