@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import (
     AsyncIterable,
+    AsyncIterator,
     Awaitable,
     Callable,
     Collection,
@@ -123,6 +124,17 @@ async def save(title: str, chunks: AsyncIterable[bytes], path: Path, limit: int)
             if taken > limit:
                 raise Rejected(f"{title}: the file has more than {limit} bytes")
             out.write(chunk)
+
+
+async def copied(title: str, source: Path, path: Path, limit: int) -> None:
+    """A file that a platform's server keeps on this disk. Raises Rejected, as ``save`` does."""
+
+    async def chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
+        while chunk := await asyncio.to_thread(file.read, 1 << 16):
+            yield chunk
+
+    with opened(title, source) as file:
+        await save(title, chunks(file), path, limit)
 
 
 class Names:

@@ -4,23 +4,22 @@ failure into one of ours."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import warnings
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import IO, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 import aiohttp
 
 from channels.contract import MessageId, Receipt
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
-from channels.payloads import Body, Garbled, soft
-from channels.platform_calls import PartialImport, opened, proxy_for, save
+from channels.payloads import Body, Garbled
+from channels.platform_calls import PartialImport, copied, opened, proxy_for, save
 from channels.record import record
 from channels.telegram.updates import Moved, TwoPollers
 
@@ -53,7 +52,6 @@ warnings.filterwarnings(
 
 # Only these are read, so only these are asked for (Telegram Bot API, getUpdates, allowed_updates).
 WANTED = ("message", "edited_message", "callback_query", "message_reaction")
-_CHAT = ("id", "type")  # what is read of a chat
 
 
 @record
@@ -127,9 +125,8 @@ class Wire:
         """getUpdates, of at most ``poll`` seconds; ``offset`` confirms everything below it. Raises
         TwoPollers, AuthFailed, NotReady (Garbled), RateLimited."""
         parameters = {"limit": 100, "timeout": poll, "allowed_updates": WANTED}
-        if offset is not None:
-            parameters["offset"] = offset
-        polling = Poll(self.session, self.pace, parameters)
+        confirmed = {} if offset is None else {"offset": offset}
+        polling = Poll(self.session, self.pace, parameters | confirmed)
         try:
             await polling.post(self._url("getUpdates"), read_timeout=poll)
         except Conflict as error:
@@ -145,37 +142,37 @@ class Wire:
 
     async def post(self, payload: Body) -> Receipt:
         """sendMessage. Raises Ambiguous when it may have been carried out."""
-        return await _ask("sendMessage", self._shown("sendMessage", payload), once=True)
+        return await _ask("sendMessage", self._post(payload), once=True)
 
-    async def _shown(self, method: str, payload: Body) -> Receipt:
-        """Calls the Bot API as its documentation has it, without the SDK's objects: of the whole
-        message that comes back two numbers are read (Message: message_id, date)."""
-        call = Transport(self.session, self.pace, payload)
-        message: Any = await call.post(self._url(method))
+    async def _post(self, payload: Body) -> Receipt:
+        """Of the message that comes back two numbers are read (Message: message_id, date)."""
+        message: Any = await self._plain("sendMessage", payload)
         at = datetime.fromtimestamp(message["date"], UTC)
         return Receipt(MessageId(str(int(message["message_id"]))), at)
+
+    def _plain(self, method: str, payload: Body) -> Awaitable[object]:
+        """As the Bot API's documentation has it, without the SDK's objects. None: not given."""
+        given = {name: value for name, value in payload.items() if value is not None}
+        return Transport(self.session, self.pace, given).post(self._url(method))
 
     def _url(self, method: str) -> str:
         return f"{self._api_url}/bot{self._token}/{method}"
 
     async def edit(self, payload: Body) -> None:
         """editMessageText; the text that stands there already is no failure."""
-        rest = dict(payload)
-        call = self.bot.edit_message_text(
-            rest.pop("text"), rest.pop("chat_id"), rest.pop("message_id"), api_kwargs=rest
-        )
-        try:
-            await _ask("editMessageText", call)
-        except Rejected as refused:
-            if "message is not modified" not in str(refused).lower():
-                raise
+        await self._call("editMessageText", payload, already="message is not modified")
 
     async def delete(self, chat: int | str, message: int) -> None:
         """deleteMessage; a message that is gone already is no failure."""
+        payload = {"chat_id": chat, "message_id": message}
+        await self._call("deleteMessage", payload, already="message to delete not found")
+
+    async def _call(self, method: str, payload: Body, *, already: str = "") -> None:
+        """``already``: the refusal that says that it is so already."""
         try:
-            await _ask("deleteMessage", self.bot.delete_message(chat, message))
+            await _ask(method, self._plain(method, payload))
         except Rejected as refused:
-            if "message to delete not found" not in str(refused).lower():
+            if not already or already not in str(refused).lower():
                 raise
 
     async def post_file(self, payload: Body) -> Receipt:
@@ -217,16 +214,17 @@ class Wire:
 
     async def draft(self, chat: int, draft: int, text: str, topic: int | None) -> None:
         """sendMessageDraft: shown for 30 seconds in a private chat, then gone by itself."""
-        call = self.bot.send_message_draft(chat, draft, text, topic, parse_mode="HTML")
-        await _ask("sendMessageDraft", call)
+        words = {"text": text, "parse_mode": "HTML", "message_thread_id": topic}
+        await self._call("sendMessageDraft", {"chat_id": chat, "draft_id": draft, **words})
 
     async def act(self, chat: int | str, topic: int | None) -> None:
         """sendChatAction "typing", five seconds long."""
-        call = self.bot.send_chat_action(chat, "typing", message_thread_id=topic)
-        await _ask("sendChatAction", call)
+        typing = {"chat_id": chat, "action": "typing", "message_thread_id": topic}
+        await self._call("sendChatAction", typing)
 
     async def answer(self, query: str, text: str) -> None:
-        await _ask("answerCallbackQuery", self.bot.answer_callback_query(query, text or None))
+        payload = {"callback_query_id": query, "text": text or None}
+        await self._call("answerCallbackQuery", payload)
 
     async def menu(self, commands: list[tuple[str, str]]) -> None:
         await _ask("setMyCommands", self.bot.set_my_commands(commands))
@@ -246,9 +244,7 @@ class Wire:
                         f"Telegram: the Bot API server keeps the file in {stored}, which is not"
                         " here: mount that folder at the same path"
                     )
-                with opened("Telegram", Path(stored)) as file:
-                    await save("Telegram", _chunks(file), path, limit)
-                return
+                return await copied("Telegram", Path(stored), path, limit)
         timeout = aiohttp.ClientTimeout(
             sock_connect=self.pace.connect, sock_read=self.pace.call, total=self.pace.upload
         )
@@ -277,11 +273,6 @@ async def _ask(method: str, call: Awaitable[Result], *, once: bool = False) -> R
         kind = type(error).__name__
         text = f"Telegram: {method}: an answer that cannot be read came back: {kind}"
         raise (Ambiguous if once else NotReady)(text) from error
-
-
-async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
-    while chunk := await asyncio.to_thread(file.read, 1 << 16):
-        yield chunk
 
 
 def _receipt(message: Message) -> Receipt:
@@ -381,19 +372,7 @@ class Transport(BaseRequest):
             raise TelegramError("no JSON came back") from error
         if not isinstance(body, dict) or (cast("Body", body).get("ok") and "result" not in body):
             raise TelegramError("no answer of the Bot API came back")
-        answer = cast("Body", body)
-        message = soft(answer, "result")
-        chat = message.get("chat")
-        if "message_id" not in message or not isinstance(chat, dict):
-            return answer
-        # A message of ours comes back whole, and the SDK would make objects of all of it: only its
-        # number, date and chat are read.
-        lean = {
-            "message_id": message["message_id"],
-            "date": message.get("date"),
-            "chat": {key: value for key, value in cast("Body", chat).items() if key in _CHAT},
-        }
-        return {**answer, "result": lean}
+        return cast("Body", body)
 
 
 class Poll(Transport):

@@ -24,7 +24,6 @@ FOREIGN = {  # who said those words, where no field tells the same
     "ohmo/cron/recipes.py": "a rule of the owner: the command it allows",
     "ohmo/cli/setup_checks.py": "lines of the configuration's reader, which has no codes yet",
     "channels/telegram/adapter.py": "Telegram",
-    "channels/telegram/client.py": "Telegram",
 }
 SCRIPT = re.compile(  # a text or an expression that another text is compared with
     r"""\.(?:startsWith|endsWith|includes|indexOf|split|replace|match|search)\((["'`/])(.+?)\1"""

@@ -16,8 +16,8 @@ from ohmo.contracts.errors import CutOff, ProviderError, TimedOut
 from ohmo.contracts.messages import ModelStep, Text, Thinking, ToolCall, Usage
 from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Reply
 from ohmo.providers.anthropic.wire import keeps_tools_back, rendering
-from ohmo.providers.event_stream import StreamingPost, events
 from ohmo.providers.models import Endpoint, plain_name
+from ohmo.providers.sdk.event_stream import StreamingPost, events
 from ohmo.providers.wire_parts import (
     BROKEN,
     Measure,

@@ -15,9 +15,9 @@ from openai import AsyncOpenAI, DefaultAioHttpClient
 from ohmo.contracts.errors import CutOff, ProviderError, TimedOut
 from ohmo.contracts.messages import ModelStep, Text, ToolCall, Usage
 from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Reply
-from ohmo.providers.event_stream import StreamingPost, events
 from ohmo.providers.models import Endpoint, plain_name
 from ohmo.providers.openai.wire import Dialect, first_dialect, learnt, spoken
+from ohmo.providers.sdk.event_stream import StreamingPost, events
 from ohmo.providers.wire_parts import (
     BROKEN,
     Measure,

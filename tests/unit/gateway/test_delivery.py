@@ -125,9 +125,11 @@ async def test_what_its_hint_carries_is_sent_without_a_look(stage: Stage) -> Non
     class Counting(MemoryStore):
         looks = 0
 
-        async def outgoing(self, *given: Any) -> list[OutRow]:
+        async def outgoing(
+            self, channel: str, account: str, threads: Collection[str] | None = None
+        ) -> list[OutRow]:
             self.looks += 1
-            return await super().outgoing(*given)
+            return await super().outgoing(channel, account, threads)
 
     store = stage.store = Counting(clock=stage.clock)
     async with delivering(stage, pauses=NEVER):

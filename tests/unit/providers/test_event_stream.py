@@ -6,7 +6,7 @@ from anthropic._streaming import SSEDecoder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ohmo.providers.event_stream import EventDecoder
+from ohmo.providers.sdk.event_stream import EventDecoder
 
 PIECES = [b"data", b"event", b":", b" ", b"\n", b"\r", b"\r\n", b"\n\n", b"{}", b"x", "é".encode()]
 

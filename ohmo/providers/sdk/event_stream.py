@@ -5,10 +5,10 @@ the next only the body differs, so everything else is made once."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    import httpx2
+import aiohttp
+import httpx2
 
 
 class SDKClient(Protocol):
@@ -43,8 +43,6 @@ class StreamingPost:
         path: str,
         timeout: httpx2.Timeout,
     ) -> None:
-        import httpx2  # late: whoever looks for providers imports this module, not their SDKs
-
         self._sdk = sdk
         self._errors = errors
         self._http = http
@@ -56,9 +54,6 @@ class StreamingPost:
         """The beginning of the answer, whatever its status; to be closed. Raises the SDK's
         APITimeoutError and APIConnectionError; UnicodeEncodeError for a key that no header can
         carry."""
-        import aiohttp
-        import httpx2
-
         if self._headers is None:  # here, as the SDK names the loop it is used in
             given = {**self._http.headers, **self._sdk.auth_headers, **self._sdk.default_headers}
             texts = {name: value for name, value in given.items() if isinstance(value, str)}

@@ -1,0 +1,1 @@
+"""What the clients of the SDKs share; it imports what they import, so it is loaded as late."""
