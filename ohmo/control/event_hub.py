@@ -137,7 +137,31 @@ class EventHub:
     def hear(self, thread: str, event: Event) -> None:
         for listen in self._also:
             listen(thread, event)
-        self._remember(thread, event)
+        match event:
+            case TurnStarted():
+                self._turns[thread] = Snapshot(event.turn, "", "")
+            case TurnEnded():
+                self._turns.pop(thread, None)
+            case TextDelta():
+                now = self._turns.get(thread, NOTHING)
+                text = now.text + event.text if now.turn == event.turn else event.text
+                self._turns[thread] = Snapshot(event.turn, text, now.status)
+            case ModelDone() | TextReset():  # its text is a durable step now, or void
+                self._turns[thread] = Snapshot(event.turn, "", "")
+            case ToolStarted():
+                self._turns[thread] = replace(
+                    self.snapshot(thread), turn=event.turn, status=event.summary
+                )
+            case ToolRefused():
+                self._turns[thread] = replace(
+                    self.snapshot(thread), turn=event.turn, status=f"{event.name} was not run"
+                )
+            case Status():
+                self._turns[thread] = replace(
+                    self.snapshot(thread), turn=event.turn, status=event.text
+                )
+            case _:
+                pass
         entry: Told = (0, thread, event)
         if isinstance(event, TurnStarted | TurnEnded):
             entry = self.journal.add(thread, event)
@@ -173,30 +197,3 @@ class EventHub:
             elif "" in threads or listener.thread in threads:
                 listener.stirred = True
                 listener.bell.set()
-
-    def _remember(self, thread: str, event: Event) -> None:
-        match event:
-            case TurnStarted():
-                self._turns[thread] = Snapshot(event.turn, "", "")
-            case TurnEnded():
-                self._turns.pop(thread, None)
-            case TextDelta():
-                now = self._turns.get(thread, NOTHING)
-                text = now.text + event.text if now.turn == event.turn else event.text
-                self._turns[thread] = Snapshot(event.turn, text, now.status)
-            case ModelDone() | TextReset():  # its text is a durable step now, or void
-                self._turns[thread] = Snapshot(event.turn, "", "")
-            case ToolStarted():
-                self._turns[thread] = replace(
-                    self.snapshot(thread), turn=event.turn, status=event.summary
-                )
-            case ToolRefused():
-                self._turns[thread] = replace(
-                    self.snapshot(thread), turn=event.turn, status=f"{event.name} was not run"
-                )
-            case Status():
-                self._turns[thread] = replace(
-                    self.snapshot(thread), turn=event.turn, status=event.text
-                )
-            case _:
-                pass

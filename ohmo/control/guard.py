@@ -81,7 +81,13 @@ class Guard:
                 await self._peers.admit(request)
                 response = await handler(request)
             except Refusal as error:
-                response = await self._refused(request, error)
+                # Who showed something wrong may have guessed; who showed nothing did not.
+                shows_key = "Authorization" in request.headers or self._cookie in request.cookies
+                if error.status == 401 and (shows_key or _is_hook(request)):
+                    error = await self._misses.count() or error
+                response = answer({"error": str(error)}, status=error.status)
+                if isinstance(error, TooManyMisses):
+                    response.headers["Retry-After"] = str(error.after)
             except Rejected as error:
                 response = answer({"error": str(error)}, status=400)
             except Unavailable as error:
@@ -115,16 +121,6 @@ class Guard:
             return response
 
         return guarded
-
-    async def _refused(self, request: web.Request, error: Refusal) -> web.Response:
-        """Who showed something wrong may have guessed; who showed nothing did not."""
-        shows_key = "Authorization" in request.headers or self._cookie in request.cookies
-        if error.status == 401 and (shows_key or _is_hook(request)):
-            error = await self._misses.count() or error
-        response = answer({"error": str(error)}, status=error.status)
-        if isinstance(error, TooManyMisses):
-            response.headers["Retry-After"] = str(error.after)
-        return response
 
     def check(self, request: web.Request) -> None:
         """Raises Refusal: 403 for a foreign page, 421 for a foreign name, 401 for nobody."""

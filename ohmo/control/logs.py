@@ -236,24 +236,21 @@ class Logbook:
                     break  # the rest at the next look
         return News(tuple(entries), place, whole)
 
-    def _files(self) -> list[Path]:
-        """Newest first; one that is compressed just now stands there twice, and counts once."""
-        rotated: dict[int, Path] = {}
-        for path in self._path.parent.glob(f"{self._path.name}.*"):
-            number, _, ending = path.name.removeprefix(f"{self._path.name}.").partition(".")
-            if not number.isdecimal():
-                continue
-            if ending == "" or (ending == "gz" and int(number) not in rotated):
-                rotated[int(number)] = path
-        return [self._path, *(rotated[number] for number in sorted(rotated))]
-
     def _opened(self, stack: ExitStack) -> list[tuple[BinaryIO, int]]:
         """Each with its inode, newest first. The names move on while they are read: then they are
         read once more."""
         files: list[tuple[BinaryIO, int]] = []
         for _ in range(_TRIES):
             files = []
-            for path in self._files():
+            # One that is compressed just now stands there twice, and counts once.
+            rotated: dict[int, Path] = {}
+            for path in self._path.parent.glob(f"{self._path.name}.*"):
+                age, _, ending = path.name.removeprefix(f"{self._path.name}.").partition(".")
+                if age.isdecimal() and (
+                    ending == "" or (ending == "gz" and int(age) not in rotated)
+                ):
+                    rotated[int(age)] = path
+            for path in (self._path, *(rotated[age] for age in sorted(rotated))):
                 with suppress(FileNotFoundError):
                     raw = stack.enter_context(path.open("rb"))
                     number = os.fstat(raw.fileno()).st_ino

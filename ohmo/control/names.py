@@ -6,7 +6,7 @@ platform named them when they last spoke."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 
 from channels.record import record
@@ -67,7 +67,18 @@ class Names:
                     name for other, name in names.items() if (other.channel, other.person) == person
                 ]
                 called[spender] = same[0] if len(same) == 1 else ""
-        labels = _labels(called)
+        # With the id where a name is not theirs alone or could be taken for the house or for such a
+        # label, and with the account where that is not enough either.
+        plain = {spender: name or _id(spender) or _HOUSE for spender, name in called.items()}
+        often = Counter(plain.values())
+        labels: dict[Spender, str] = {}
+        for spender, name in plain.items():
+            unclear = often[name] > 1 or name in (_HOUSE, _OWNER) or ":" in name
+            labels[spender] = f"{name} ({_id(spender)})" if called[spender] and unclear else name
+        often = Counter(labels.values())
+        for spender, label in labels.items():
+            if spender.account and often[label] > 1:
+                labels[spender] = f"{label} in {spender.account}"
         sums: dict[tuple[str, str, Spender], UsageTotal] = {}
         for spender, total in zip(people, totals, strict=True):
             key = (total.day, total.model, spender)
@@ -116,19 +127,3 @@ def _at_home(people: Sequence[Spender]) -> list[Spender]:
 
 def _id(spender: Spender) -> str:
     return f"{spender.channel}:{spender.person}" if spender.channel else spender.person
-
-
-def _labels(called: Mapping[Spender, str]) -> dict[Spender, str]:
-    """With the id where a name is not theirs alone or could be taken for the house or for such a
-    label, and with the account where that is not enough either."""
-    plain = {spender: name or _id(spender) or _HOUSE for spender, name in called.items()}
-    often = Counter(plain.values())
-    labels: dict[Spender, str] = {}
-    for spender, name in plain.items():
-        unclear = often[name] > 1 or name in (_HOUSE, _OWNER) or ":" in name
-        labels[spender] = f"{name} ({_id(spender)})" if called[spender] and unclear else name
-    often = Counter(labels.values())
-    for spender, label in labels.items():
-        if spender.account and often[label] > 1:
-            labels[spender] = f"{label} in {spender.account}"
-    return labels

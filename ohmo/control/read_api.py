@@ -14,7 +14,6 @@ from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.reports import (
     ArrivalInfo,
-    ChannelStatus,
     HistoryItem,
     Reports,
     Spot,
@@ -73,9 +72,23 @@ class ReadRoutes:
         """What each channel is worth now: connected in truth, what waits for it and since when,
         what could not be delivered."""
         status = await self._ports.status()
-        return answer(
-            {"channels": [_channel(label, channel) for label, channel in status.channels.items()]}
-        )
+        channels = [
+            {
+                "name": label,
+                "state": channel.state,
+                "connected": channel.state == "connected",
+                "detail": channel.detail,
+                "last_event": channel.last_event,
+                "last_delivery": channel.last_delivery,
+                "last_call": channel.last_call,
+                "waiting": channel.waiting,
+                "oldest_waiting": channel.oldest_waiting,
+                "outgoing": channel.outgoing,
+                "dead": channel.dead,
+            }
+            for label, channel in status.channels.items()
+        ]
+        return answer({"channels": channels})
 
     async def sessions(self, request: web.Request) -> web.Response:
         """Newest first, each with what it is called; ``next`` is the ``after`` of the following
@@ -214,22 +227,6 @@ class ReadRoutes:
 
 def _named(info: ThreadInfo) -> Mapping[str, object]:
     return {**_fields(info), "title": title_of(info), "who": info.beginning.name}
-
-
-def _channel(label: str, channel: ChannelStatus) -> Mapping[str, object]:
-    return {
-        "name": label,
-        "state": channel.state,
-        "connected": channel.state == "connected",
-        "detail": channel.detail,
-        "last_event": channel.last_event,
-        "last_delivery": channel.last_delivery,
-        "last_call": channel.last_call,
-        "waiting": channel.waiting,
-        "oldest_waiting": channel.oldest_waiting,
-        "outgoing": channel.outgoing,
-        "dead": channel.dead,
-    }
 
 
 def first_day(items: Sequence[HistoryItem]) -> datetime:

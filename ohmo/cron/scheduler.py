@@ -136,7 +136,16 @@ class Scheduler:
         parts = self._parts
         now = parts.clock()
         steady = parts.steady()
-        rows = await self._sound(await parts.jobs.jobs())
+        # A job that means no time any more holds up no other: paused, and the owner hears why.
+        rows: list[JobRow] = []
+        for row in await parts.jobs.jobs():
+            why = unreadable(row.body) if row.enabled else ""
+            if why:
+                await parts.incidents.paused(row, why)
+                stopped = replace(row, enabled=False, next_at=None, revision=row.revision + 1)
+                await parts.jobs.save_job(stopped, over=row.revision)
+            else:
+                rows.append(row)
         # At the start, and when the wall clock went another way than the steady one: it was set, or
         # the machine slept.
         last_now, last_steady = self._looked
@@ -149,7 +158,14 @@ class Scheduler:
         # not before everything is computed afresh: a store that was away meanwhile is asked again
         self._looked = (now, steady)
         claimed = await parts.jobs.claimed()
-        self._ended(rows, claimed)
+        # Whose runs came to an end since the last look; at the first one: everybody's.
+        present = {(run.job, run.due) for run in claimed}
+        if self._claimed is None:
+            over = {row.job for row in rows}
+        else:
+            over = {job for job, _ in self._claimed - present}
+        self._claimed = present
+        self._over += [job for job in sorted(over) if job not in self._over]
         times = await self._fire_due(rows, claimed, now)
         coming: list[datetime] = []
         for row in rows:
@@ -165,20 +181,6 @@ class Scheduler:
         if retry is not None:
             times.append(retry)
         return min(times, default=None)
-
-    async def _sound(self, rows: Sequence[JobRow]) -> list[JobRow]:
-        """Without jobs that mean no time any more, which shall hold up no other: they are paused,
-        and the owner hears why."""
-        readable: list[JobRow] = []
-        for row in rows:
-            why = unreadable(row.body) if row.enabled else ""
-            if why:
-                await self._parts.incidents.paused(row, why)
-                stopped = replace(row, enabled=False, next_at=None, revision=row.revision + 1)
-                await self._parts.jobs.save_job(stopped, over=row.revision)
-            else:
-                readable.append(row)
-        return readable
 
     async def _fire_due(
         self, rows: Sequence[JobRow], claimed: Sequence[OccurrenceRow], now: datetime
@@ -328,13 +330,3 @@ class Scheduler:
             await parts.jobs.pass_over(row, (), following)
         self._catching_up.done(row, due)
         return now
-
-    def _ended(self, rows: Sequence[JobRow], claimed: Sequence[OccurrenceRow]) -> None:
-        """Whose runs came to an end since the last look; at the first one: everybody's."""
-        present = {(run.job, run.due) for run in claimed}
-        if self._claimed is None:
-            over = {row.job for row in rows}
-        else:
-            over = {job for job, _ in self._claimed - present}
-        self._claimed = present
-        self._over += [job for job in sorted(over) if job not in self._over]

@@ -67,9 +67,6 @@ class Keeper:
         signal.signal(signal.SIGCHLD, _wake_up)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_IGN)
-        self._child = self._start(order)
-
-    def _start(self, order: dict[str, Any]) -> int:
         if order["terminal"]:
             master, slave = os.openpty()
             size = struct.pack("HHHH", ROWS, COLUMNS, 0, 0)
@@ -84,14 +81,13 @@ class Keeper:
             fds = (os.open(os.devnull, os.O_RDONLY), out_write, err_write)
         parent = os.getpid()
         ready, unready = os.pipe()
-        child = os.fork()
-        if child == 0:
+        self._child = os.fork()
+        if self._child == 0:
             become(order["argv"], order["cwd"], order["env"], fds, parent)
         for fd in {*fds, unready}:
             os.close(fd)
         os.read(ready, 1)  # ends when the child closes its copy: until then it would ignore a TERM
         os.close(ready)
-        return child
 
     def run(self) -> None:
         lifeline = True

@@ -132,7 +132,9 @@ def _lock_places(at: Moment, items: Sequence[Item]) -> Op[list[tuple[str, int]]]
             left[thread] = yield from touch(at, place, scope, len(here), begins=begins)
             at.changed(left[thread][0])
         else:
-            first, last = at.later(_first_hold(holds)), at.later(max(holds))
+            # For an idle thread: what follows a message that is not held does not hold it back.
+            first = at.later(max(holds) if holds[0] > 0 else 0.0)
+            last = at.later(max(holds))
             left[thread] = yield from touch(at, place, scope, len(here), first, last, begins)
             at.ready(left[thread][0], place.channel, place.account)
     numbered: list[tuple[str, int]] = []
@@ -142,11 +144,6 @@ def _lock_places(at: Moment, items: Sequence[Item]) -> Op[list[tuple[str, int]]]
         left[wanted] = (thread, seq + 1)
         numbered.append((thread, seq))
     return numbered
-
-
-def _first_hold(holds: Sequence[float]) -> float:
-    """For an idle thread: what comes after a message that is not held does not hold it back."""
-    return max(holds) if holds[0] > 0 else 0.0
 
 
 def _store(at: Moment, arrival: Arrival, seat: Seat, thread: str, seq: int) -> Op[Accepted]:

@@ -187,7 +187,15 @@ async def prune(
     total += await _until_nothing_goes(driver, lambda _: delete(_GRANTS))
     for statement in (_INBOX, _OUTBOX, _OCCURRENCES):
         total += await _until_nothing_goes(driver, lambda _, s=statement: delete(s, limit))
-    total += await _prune_turns(driver, logs, delete)
+    start = tuple[Value, ...](("",))
+    while (
+        stop := await driver.read(lambda _, a=start: _stop(_TURN_AT, _LAST_TURN, a), slow=True)
+    ) is not None:
+        for statement in (_STEPS, _APPROVALS, _TURNS):
+            total += await _until_nothing_goes(
+                driver, lambda _, s=statement, a=start, b=stop: delete(s, *a, *b, logs)
+            )
+        start = tuple(stop)
     total += await _prune_names(driver, _SEEN, limit, SEEN_DAYS * _DAY, delete)
     total += await _prune_names(driver, _SPEAKERS, limit - _DAY, 0, delete)
     thread = ""
@@ -202,21 +210,6 @@ async def _until_nothing_goes(driver: Driver, batch: MakeOp[int]) -> int:
     total = 0
     while (count := await driver.write(batch)) > 0:
         total += count
-    return total
-
-
-async def _prune_turns(driver: Driver, before: int, delete: Callable[..., Op[int]]) -> int:
-    total, start = 0, tuple[Value, ...](("",))
-    while (
-        stop := await driver.read(
-            lambda _, start=start: _stop(_TURN_AT, _LAST_TURN, start), slow=True
-        )
-    ) is not None:
-        for statement in (_STEPS, _APPROVALS, _TURNS):
-            total += await _until_nothing_goes(
-                driver, lambda _, s=statement, a=start, b=stop: delete(s, *a, *b, before)
-            )
-        start = tuple(stop)
     return total
 
 

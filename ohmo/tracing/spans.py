@@ -45,11 +45,13 @@ class Spans:
             {"service.name": environ.get("OTEL_SERVICE_NAME", "ohmo"), "service.version": version}
         )
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        self._provider.add_span_processor(
-            BatchSpanProcessor(
-                _Telling(OTLPSpanExporter(endpoint=url, headers=_headers(environ)), url)
-            )
+        written = environ.get("OTEL_EXPORTER_OTLP_TRACES_HEADERS") or environ.get(
+            "OTEL_EXPORTER_OTLP_HEADERS", ""
         )
+        pairs = (pair.partition("=") for pair in written.split(",") if "=" in pair)
+        headers = {name.strip().lower(): unquote(value.strip()) for name, _, value in pairs}
+        exporter = OTLPSpanExporter(endpoint=url, headers=headers)
+        self._provider.add_span_processor(BatchSpanProcessor(_Telling(exporter, url)))
         self._tracer = self._provider.get_tracer("ohmo", version)
         self._now = now
         self._turns: dict[str, Span] = {}
@@ -164,11 +166,3 @@ class _Telling(SpanExporter):
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         return self._exporter.force_flush(timeout_millis)
-
-
-def _headers(environ: Mapping[str, str]) -> dict[str, str]:
-    written = environ.get("OTEL_EXPORTER_OTLP_TRACES_HEADERS") or environ.get(
-        "OTEL_EXPORTER_OTLP_HEADERS", ""
-    )
-    pairs = (pair.partition("=") for pair in written.split(",") if "=" in pair)
-    return {name.strip().lower(): unquote(value.strip()) for name, _, value in pairs}
