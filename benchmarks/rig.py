@@ -249,6 +249,11 @@ class Chats:
         self.server.world.says(text, f"dm:{chat}")
         return at
 
+    def sent(self) -> int:
+        """How many messages the bot has sent."""
+        self._look()
+        return self.counts.get("sendMessage", 0)
+
     def _look(self) -> None:
         now = time.perf_counter()
         for call in self.seen[self._read :]:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import groupby
 
 from channels.record import record
 from ohmo.contracts.agent import (
@@ -23,6 +24,7 @@ from ohmo.contracts.agent import (
 )
 from ohmo.contracts.store import Hint
 from ohmo.control.ports import Watch
+from ohmo.control.responses import dumps
 
 _LAG = 2048  # events one slow reader may have waiting; then it gets a snapshot instead
 _KEPT = 4096  # entries of the journal
@@ -49,8 +51,57 @@ class Changed:
     thread: str
 
 
-Told = tuple[int, str, Event | Changed]
-"""Its number in the journal (0: it has none, it may be lost), thread, and what happened."""
+class Told:
+    """What happened, as every stream tells it: put into JSON once. ``number``: in the journal, 0:
+    it has none, it may be lost."""
+
+    __slots__ = ("_data", "_joined", "event", "number", "thread")
+
+    def __init__(self, number: int, thread: str, event: Event | Changed) -> None:
+        self.number = number
+        self.thread = thread
+        self.event = event
+        self._data = ""
+        self._joined: tuple[Told, Told] | None = None
+
+    @property
+    def data(self) -> str:
+        """One line: the event, with its thread."""
+        if not self._data:
+            line = dumps(self.event)
+            if not isinstance(self.event, Changed):
+                line = f'{{"thread":{dumps(self.thread)},{line[1:]}'
+            self._data = line
+        return self._data
+
+    def joined(self, last: Told, text: Callable[[], str]) -> Told:
+        """Words from this event up to ``last`` as one event, put together for the first stream that
+        has just these to tell."""
+        assert isinstance(self.event, TextDelta)
+        if self._joined is None or self._joined[0] is not last:
+            event = replace(self.event, text=text())
+            self._joined = (last, Told(0, self.thread, event))
+        return self._joined[1]
+
+
+def with_words_joined(entries: Sequence[Told]) -> list[Told]:
+    """Words of one turn that come one after the other are one event."""
+    kept: list[Told] = []
+    for turn, group in groupby(entries, key=_turn_of_words):
+        run = list(group)
+        if turn is None or len(run) == 1:
+            kept += run
+        else:
+            kept.append(run[0].joined(run[-1], lambda run=run: "".join(map(_words, run))))
+    return kept
+
+
+def _turn_of_words(entry: Told) -> str | None:
+    return entry.event.turn if isinstance(entry.event, TextDelta) else None
+
+
+def _words(entry: Told) -> str:
+    return entry.event.text if isinstance(entry.event, TextDelta) else ""
 
 
 class Journal:
@@ -64,7 +115,7 @@ class Journal:
 
     def add(self, thread: str, event: Event | Changed) -> Told:
         self.last += 1
-        entry = (self.last, thread, event)
+        entry = Told(self.last, thread, event)
         self._entries.append(entry)
         return entry
 
@@ -78,10 +129,10 @@ class Journal:
         if epoch != self._epoch or not text.isascii() or not text.isdigit() or len(text) > 18:
             return None
         number = int(text)
-        first = self._entries[0][0] if self._entries else self.last + 1
+        first = self._entries[0].number if self._entries else self.last + 1
         if number > self.last or number + 1 < first:
             return None
-        return [entry for entry in self._entries if entry[0] > number]
+        return [entry for entry in self._entries if entry.number > number]
 
 
 class Listener:
@@ -96,7 +147,7 @@ class Listener:
         self._events: deque[Told] = deque()
 
     def hear(self, entry: Told) -> None:
-        if self.thread is not None and entry[1] != self.thread:
+        if self.thread is not None and entry.thread != self.thread:
             return
         if len(self._events) >= _LAG:
             self._events.clear()
@@ -123,6 +174,7 @@ class EventHub:
         self._turns: dict[str, Snapshot] = {}
         self._listeners: list[Listener] = []
         self.closing = False
+        self.commits = 0  # of which this process has heard
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -162,7 +214,7 @@ class EventHub:
                 )
             case _:
                 pass
-        entry: Told = (0, thread, event)
+        entry = Told(0, thread, event)
         if isinstance(event, TurnStarted | TurnEnded):
             entry = self.journal.add(thread, event)
         for listener in self._listeners:
@@ -188,6 +240,7 @@ class EventHub:
             listener.bell.set()
 
     def _hint(self, hints: Sequence[Hint]) -> None:
+        self.commits += 1
         threads = {hint.thread for hint in hints}
         changes = [self.journal.add(hint.thread, Changed(hint.kind, hint.thread)) for hint in hints]
         for listener in self._listeners:

@@ -5,25 +5,29 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack
+from typing import Any, TypeVar
 
 from aiohttp import web
 
 from channels.errors import Unavailable
 from channels.web.client import Browser, Feed, Noticed, Posted, Preview, Revised, Typing, place
-from ohmo.contracts.agent import Event, TextDelta
+from ohmo.contracts.agent import TextDelta
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.outbox import OutRow
-from ohmo.contracts.reports import Reports
-from ohmo.control.event_hub import Changed, EventHub, Listener, Told
+from ohmo.contracts.reports import HistoryItem, Reports
+from ohmo.control.event_hub import Changed, EventHub, Listener, Told, with_words_joined
 from ohmo.control.guard import decorate
 from ohmo.control.responses import Refusal, dumps, number, type_name
 
+T = TypeVar("T")
+
 HEARTBEAT = 10.0  # seconds between signs of life; also the longest a missed hint can delay an item
+_PAUSE = 0.02  # seconds after a look: what comes meanwhile is told together
 _BATCH = 500
 _LAST = 1000  # items a reader may begin with
-_STREAMS = 64
+_STREAMS = 256
 _MOST = 2**62
 _SETTLED = ("sent", "dropped")  # an owner may bring a dead one back
 _UNSETTLED = 200  # posts one stream looks after
@@ -43,6 +47,7 @@ class Streams:
         may_stay: Callable[[web.Request], bool],
     ) -> None:
         self._reports = reports
+        self._reads = SharedReads(reports, live)
         self._live = live
         self._browser = browser
         self._may_stay = may_stay
@@ -70,7 +75,8 @@ class Streams:
             async for text in frames:
                 if not self._may_stay(request):
                     return
-                await response.write(text.encode())
+                if text:
+                    await response.write(text.encode())
 
         return await self._readers.serve(request, write)
 
@@ -86,6 +92,7 @@ class Streams:
                 sign = ALIVE
             bell.clear()
             yield sign
+            await asyncio.sleep(_PAUSE)
 
     async def _house(self, mark: str) -> AsyncIterator[str]:
         """Everything that happens, numbered where it must not be missed; ``reset`` when what was
@@ -101,16 +108,12 @@ class Streams:
                 yield _of_house(entry, journal.mark)
             yield frame("ready", dumps({"since": journal.mark(last)}), journal.mark(last))
             async for sign in self._rings(listener.bell):
-                if sign:
-                    yield sign
                 lost = listener.lost
                 listener.lost = False
-                entries = listener.take()
-                last = journal.last
-                if lost:
-                    yield frame("reset", "{}", journal.mark(last))
-                for entry in newest(entries):
-                    yield _of_house(entry, journal.mark)
+                entries = with_words_joined(newest(listener.take()))
+                reset = frame("reset", "{}", journal.mark(journal.last)) if lost else ""
+                news = [_of_house(entry, journal.mark) for entry in entries]
+                yield "".join([sign, reset, *news])
 
     async def _frames(
         self, thread: str | None, chat: str | None, begin: tuple[int, int], rows: Sequence[str]
@@ -120,15 +123,46 @@ class Streams:
             feed = None
             if chat is not None and self._browser is not None:
                 feed = stack.enter_context(self._browser.watch(chat, listener.bell))
-            reader = _Reader(self._reports, self._live, listener, feed, chat, begin, rows)
+            reader = _Reader(self._reads, self._live, listener, feed, chat, begin, rows)
             yield BEGIN
             async for text in reader.begin():
                 yield text
             async for sign in self._rings(listener.bell):
-                if sign:
-                    yield sign
-                async for text in reader.look():
-                    yield text
+                news = [sign, *[text async for text in reader.look(hinted=not sign)]]
+                yield "".join(news)
+
+
+class SharedReads:
+    """What several streams ask of the store after the same commit is read, and put into JSON, once:
+    whoever asks while it is being read waits for the same answer."""
+
+    def __init__(self, reports: Reports, live: EventHub) -> None:
+        self.reports = reports
+        self._live = live
+        self._running: dict[object, asyncio.Task[Any]] = {}
+
+    async def history(self, thread: str, since: int) -> list[tuple[HistoryItem, str]]:
+        """At most _BATCH items after ``since``, each with its frame."""
+
+        async def read() -> list[tuple[HistoryItem, str]]:
+            items = await self.reports.history(thread, since=since, limit=_BATCH)
+            return [(item, frame("item", dumps(item), item.seq)) for item in items]
+
+        return await self._once(thread, since, read)
+
+    async def posts(self, rows: tuple[str, ...]) -> Sequence[OutRow]:
+        return await self._once("posts", rows, lambda: self.reports.posts(rows))
+
+    async def _once(self, of: str, after: object, read: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Raises what ``read`` raises, to everybody who asked."""
+        key = (self._live.commits, of, after)  # what began before a commit does not hold it
+        task = self._running.get(key)
+        if task is None:
+            task = asyncio.create_task(read(), name="stream.read")
+            self._running[key] = task
+            task.add_done_callback(lambda _: self._running.pop(key))
+        # One reader who leaves takes it from nobody else.
+        return await asyncio.shield(task)
 
 
 class _Reader:
@@ -137,7 +171,7 @@ class _Reader:
 
     def __init__(
         self,
-        reports: Reports,
+        reads: SharedReads,
         live: EventHub,
         listener: Listener,
         feed: Feed | None,
@@ -145,7 +179,7 @@ class _Reader:
         begin: tuple[int, int],
         rows: Sequence[str],
     ) -> None:
-        self._reports = reports
+        self._reads = reads
         self._live = live
         self._listener = listener
         self._feed = feed
@@ -159,36 +193,45 @@ class _Reader:
         """The history after ``since``, then the state of the turn that runs."""
         async for text in self._history():
             yield text
-        async for text in self._events(fresh=True):
+        self._listener.stirred = False
+        async for text in self._events(fresh=True, stirred=True):
             yield text
         async for text in self._changed_posts():
             yield text
         yield frame("ready", dumps({"since": self._since}))
 
-    async def look(self) -> AsyncIterator[str]:
-        """What came since the last look."""
-        async for text in self._events(fresh=False):
+    async def look(self, *, hinted: bool) -> AsyncIterator[str]:
+        """What came since the last look. ``hinted``: something said that there is news; else it may
+        have been missed."""
+        known = bool(self._listener.thread)  # a chat has no thread before its first message
+        stirred = self._listener.stirred or not hinted or not known
+        self._listener.stirred = False
+        async for text in self._events(fresh=False, stirred=stirred):
             yield text
-        async for text in self._changed_posts():
-            yield text
+        if stirred:
+            async for text in self._changed_posts():
+                yield text
         for item in [] if self._feed is None else self._feed.take():
             for text in self._live_item(item):
                 yield text
 
-    async def _events(self, *, fresh: bool) -> AsyncIterator[str]:
+    async def _events(self, *, fresh: bool, stirred: bool) -> AsyncIterator[str]:
         """Durable items first: whoever hears that a turn ended has its answer already. A snapshot
         holds every delta before it, so these are left out."""
         whole = fresh or self._listener.lost
         self._listener.lost = False
         events = self._listener.take()
         snapshot = self._live.snapshot(self._listener.thread)
-        async for text in self._history():
-            yield text
+        # Between two commits there are only words of an answer that is being written.
+        only_words = all(isinstance(told.event, TextDelta) for told in events)
+        if whole or stirred or not only_words:
+            async for text in self._history():
+                yield text
         # a chat sees previews, which its channel paces
         without_deltas = whole or self._feed is not None
-        for _, thread, event in events:
-            if not (without_deltas and isinstance(event, TextDelta)):
-                yield frame(type_name(type(event)), _with_thread(thread, event))
+        for told in with_words_joined(events):
+            if not (without_deltas and isinstance(told.event, TextDelta)):
+                yield frame(type_name(type(told.event)), told.data)
         if whole and self._listener.thread:
             yield frame("snapshot", dumps(snapshot))
 
@@ -197,33 +240,33 @@ class _Reader:
         if not thread and self._chat is not None:
             # The thread of the chat; there is none before its first message.
             address = place(self._chat)
-            thread = await self._reports.find_thread(address)
-            thread = thread or await self._reports.find_thread(address, "owner")
+            reports = self._reads.reports
+            thread = await reports.find_thread(address)
+            thread = thread or await reports.find_thread(address, "owner")
             if thread is not None:
                 self._listener.thread = thread
         if thread and self._last and not self._since:
             limit = self._last
             self._last = 0
-            end = await self._reports.history(thread, before=_MOST, limit=limit)
+            end = await self._reads.reports.history(thread, before=_MOST, limit=limit)
             if len(end) == limit:
                 self._since = end[0].seq - 1
                 yield frame("earlier", dumps({"thread": thread, "before": end[0].seq}))
         while thread:
-            items = await self._reports.history(thread, since=self._since, limit=_BATCH)
-            for item in items:
+            items = await self._reads.history(thread, self._since)
+            for item, text in items:
                 self._since = item.seq
                 if isinstance(item, OutRow) and item.state not in _SETTLED:
                     self._unsettled[item.row.id] = (item.state, item.error)
-                yield frame("item", dumps(item), item.seq)
+                yield text
             if len(items) < _BATCH:
                 return
 
     async def _changed_posts(self) -> AsyncIterator[str]:
         """A post keeps its number when its state changes, so its news comes beside the items."""
-        if not self._unsettled or not self._listener.stirred:
+        if not self._unsettled:
             return
-        self._listener.stirred = False
-        for row in await self._reports.posts(list(self._unsettled)):
+        for row in await self._reads.posts(tuple(self._unsettled)):
             post = row.row.id
             state = (row.state, row.error)
             if row.thread == self._listener.thread and self._unsettled[post] != state:
@@ -270,25 +313,22 @@ def last_mark(request: web.Request) -> str:
 
 def newest(entries: Sequence[Told]) -> list[Told]:
     """Without the changes that come again later."""
-    last: dict[tuple[str, str], int] = {}
-    for at, thread, event in entries:
-        if isinstance(event, Changed):
-            last[event.what, thread] = at
-    kept: list[Told] = []
-    for at, thread, event in entries:
-        if not isinstance(event, Changed) or last[event.what, thread] == at:
-            kept.append((at, thread, event))
-    return kept
+    last = {
+        (entry.event.what, entry.thread): entry.number
+        for entry in entries
+        if isinstance(entry.event, Changed)
+    }
+    return [
+        entry
+        for entry in entries
+        if not isinstance(entry.event, Changed)
+        or last[entry.event.what, entry.thread] == entry.number
+    ]
 
 
 def _of_house(entry: Told, mark: Callable[[int], str]) -> str:
-    number, thread, event = entry
-    text = dumps(event) if isinstance(event, Changed) else _with_thread(thread, event)
-    return frame(type_name(type(event)), text, mark(number) if number else None)
-
-
-def _with_thread(thread: str, event: Event | Changed) -> str:
-    return f'{{"thread":{dumps(thread)},{dumps(event)[1:]}'
+    number = mark(entry.number) if entry.number else None
+    return frame(type_name(type(entry.event)), entry.data, number)
 
 
 def _common(old: str, new: str) -> int:

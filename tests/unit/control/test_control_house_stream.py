@@ -110,7 +110,7 @@ def test_the_journal_says_when_it_forgot() -> None:
     assert journal.since(start) is None
     missed = journal.since(journal.mark(4990))
     assert missed is not None
-    assert [told[0] for told in missed] == list(range(4991, 5001))
+    assert [told.number for told in missed] == list(range(4991, 5001))
     assert journal.since(journal.mark(5000)) == []
     assert journal.since(journal.mark(5001)) is None
 
@@ -122,7 +122,7 @@ def test_many_changes_of_one_thread_are_told_once_and_last() -> None:
         journal.add("a", TurnStarted("t", "o")),
         journal.add("a", Changed("post", "a")),
     ]
-    assert [number for number, _, _ in newest(told)] == [2, 3]
+    assert [entry.number for entry in newest(told)] == [2, 3]
 
 
 async def test_a_posts_state_reaches_the_reader_of_its_thread_without_reload(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -310,3 +310,53 @@ async def test_a_reader_that_begins_with_the_end_is_told_where_the_rest_is(
     async with whole.open("chat=long&last=32") as response:
         begun = await whole.next(response)
         assert (begun.kind, begun.id) == ("item", 1)
+
+
+async def test_twenty_readers_of_a_thread_ask_the_store_once_after_a_commit(
+    house: SmallHouse, session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = house.thread_at(place("c"))
+    looks = 0
+    answer = house.history
+
+    async def history(*given: Any, **named: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        await asyncio.sleep(0.01)  # as long as it takes the others to ask
+        return await answer(*given, **named)
+
+    async with AsyncExitStack() as stack:
+        readers = [Reader(session) for _ in range(20)]
+        streams = [await stack.enter_async_context(one.open(f"thread={thread}")) for one in readers]
+        for reader, stream in zip(readers, streams, strict=True):
+            while (await reader.next(stream)).kind != "ready":
+                pass
+        monkeypatch.setattr(house, "history", history)
+        await house.turn(thread, "hi")
+        for reader, stream in zip(readers, streams, strict=True):
+            while (await reader.next(stream)).kind != "turn_ended":
+                pass
+    transcripts = {reader.transcript() for reader in readers}
+    assert len(transcripts) == 1
+    assert json.loads(transcripts.pop())[-1]["seq"] == house.history_of[thread][-1].seq
+    assert looks <= 6, "a commit of the turn each, not one for each reader"
+
+
+async def test_words_that_come_together_are_told_together(
+    house: SmallHouse, session: aiohttp.ClientSession
+) -> None:
+    thread = house.thread_at(place("c"))
+    reader = Reader(session)
+    words = [f"word{number} " for number in range(300)]
+    async with reader.open(f"thread={thread}") as response:
+        while (await reader.next(response)).kind != "ready":
+            pass
+        house.emit(thread, TurnStarted("t", "message"))
+        for word in words:
+            house.emit(thread, TextDelta("t", word))
+        house.emit(thread, TurnEnded("t", "answered", "".join(words)))
+        while (await reader.next(response)).kind != "turn_ended":
+            pass
+    deltas = [frame.data["text"] for frame in reader.frames if frame.kind == "text_delta"]
+    assert "".join(deltas) == "".join(words)
+    assert len(deltas) < 10
