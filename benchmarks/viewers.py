@@ -77,7 +77,9 @@ async def main(counts: list[int], chunks: int, rounds: int) -> None:
         await asked(one, "hello")
         async with one.daemon.client() as session:
             sessions = (await one.daemon.get("/api/v1/sessions", session))["sessions"]
-        thread = next(item["thread"] for item in sessions if item["address"]["channel"] == "telegram")
+        thread = next(
+            item["thread"] for item in sessions if item["address"]["channel"] == "telegram"
+        )
         await cost(one, thread, 1, chunks, 1)  # what is done once is done
         alone = await cost(one, thread, 0, chunks, rounds)
         print(f"CPU of the daemon for one answer of {chunks} chunks, median of {rounds}")
