@@ -11,7 +11,7 @@ from tests.architecture.test_walks import PAGE, ROOT, walks
 
 MODULES = 391
 LINES = 77_000
-TEST_LINES = 90_700
+TEST_LINES = 90_800  # rises only with what is newly promised
 ROOMS = 45
 IN_A_ROOM = 15  # modules that are no item of a shelf
 NODES_PER_LINE = 5.75  # of the syntax tree, per line of code
