@@ -253,7 +253,15 @@ class _Prompt:
             if event.data["thread"] not in ("", message.thread):
                 return None
             if event.kind != "changed":
-                self._print_event(event)
+                if self._streams:
+                    told = {"event": event.kind, **event.data}
+                    click.echo(json.dumps(told, ensure_ascii=False))
+                is_status = event.kind == "status"
+                line = trouble(event) if is_status or self._options.wait else ""
+                key = "status" if is_status else line  # the first of many tries tells enough
+                if line and key not in self._troubles:
+                    self._troubles.add(key)
+                    click.echo(f"ohmo: {line}; Ctrl-C leaves", err=True)
             if event.kind == "turn_ended":
                 self._ended_turns.add(event.data["turn"])
             elif event.kind != "changed":
@@ -307,15 +315,6 @@ class _Prompt:
                 if item["step"]["type"] == "model_step":
                     text = text_of(item["step"]) or text
         return quote_thinking(text) or str(row["reason"] or ""), usage
-
-    def _print_event(self, event: ServerEvent) -> None:
-        if self._streams:
-            click.echo(json.dumps({"event": event.kind, **event.data}, ensure_ascii=False))
-        line = trouble(event) if event.kind == "status" or self._options.wait else ""
-        key = "status" if event.kind == "status" else line  # the first of many tries tells enough
-        if line and key not in self._troubles:
-            self._troubles.add(key)
-            click.echo(f"ohmo: {line}; Ctrl-C leaves", err=True)
 
     def _print(self, message: _Message, outcome: str, answer: str, usage: Json) -> None:
         if self._options.output == "text":

@@ -66,21 +66,21 @@ class SetupChecks:
             click.echo(f"model   {result.who} answered")
         else:
             click.echo(f"failed  {result.text}\n        {result.next}")
-        return result.fine and self._channels_connect(environ)
-
-    def _channels_connect(self, environ: Mapping[str, str]) -> bool:
+        if not result.fine:
+            return False
         from ohmo.doctor.examination import examine, survey
 
         facts = survey(environ, lambda _: None)
         fine = True
         only = tuple(f"channels.{name}" for name in platforms.NAMES)
-        for result in examine(facts, live=True, only=only):
-            name = result.check.name.partition(".")[2]
-            if result.finding.state == "ok":
+        for examined in examine(facts, live=True, only=only):
+            name = examined.check.name.partition(".")[2]
+            finding = examined.finding
+            if finding.state == "ok":
                 click.echo(f"channel {name}: connected")
-            elif result.finding.state == "problem":
+            elif finding.state == "problem":
                 fine = False
-                click.echo(f"failed  {result.finding.text}\n        {result.finding.next}")
+                click.echo(f"failed  {finding.text}\n        {finding.next}")
         return fine
 
     def install_service(self, service: bool | None, *, asking: bool) -> bool:

@@ -11,7 +11,18 @@ from ohmo.commands.contract import Choose, Command, Desk, Effect, Order, Reply
 async def run(order: Order, desk: Desk) -> Effect:
     models, choice = desk.models(), order.argument
     if not choice:
-        return Reply(_shown(models, order.settings.model, may=order.standing != "guest"))
+        # what was chosen by other means than this command is named, too
+        present = order.settings.model or models[-1]
+        lines = ["Models, small to large:", ""]
+        for name in models:
+            default = " (default)" if name == models[-1] else ""
+            here = " ← here" if name == present else ""
+            lines.append(f"- `{name}`{default}{here}")
+        if present not in models:
+            lines.append(f"- `{present}` ← here")
+        if order.standing != "guest":
+            lines += ["", "Say `/model NAME`, or `/model default`."]
+        return Reply("\n".join(lines))
     if order.standing == "guest":
         return Reply("A guest cannot choose the model.")
     if choice.lower() == "default":
@@ -28,26 +39,6 @@ async def run(order: Order, desk: Desk) -> Effect:
             " under `models` of the profile."
         )
     return Choose(f"This conversation uses `{model}` now.", replace(order.settings, model=model))
-
-
-def _shown(models: tuple[str, ...], chosen: str | None, *, may: bool) -> str:
-    """Small to large; what was chosen by other means than this command is named, too."""
-    present = chosen or models[-1]
-    lines: list[str] = []
-    for name in models:
-        default = " (default)" if name == models[-1] else ""
-        here = " ← here" if name == present else ""
-        lines.append(f"- `{name}`{default}{here}")
-    if present not in models:
-        lines.append(f"- `{present}` ← here")
-    return "\n".join(
-        [
-            "Models, small to large:",
-            "",
-            *lines,
-            *(["", "Say `/model NAME`, or `/model default`."] if may else []),
-        ]
-    )
 
 
 COMMAND = Command(

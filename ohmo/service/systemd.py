@@ -348,18 +348,6 @@ def quoted(word: str) -> str:
     return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
 
 
-def _folder(path: Path) -> str:
-    """The value of WorkingDirectory=, where quotes mean themselves and a backslash at the end would
-    swallow the next line (systemd.syntax(7))."""
-    text = str(path)
-    if any(ord(letter) < 32 for letter in text) or text.endswith("\\") or text != text.strip():
-        raise ServiceFailed(
-            f"the path {text!r} holds a control character, or a space or backslash at its end; a"
-            " unit cannot name it"
-        )
-    return text.replace("%", "%%")
-
-
 def unit(plan: Plan, *, system: bool, of_root: bool = False) -> str:
     """The text of ``ohmo.service``. No secret ever stands in it. ``of_root``: nobody but root can
     change what is installed."""
@@ -373,12 +361,21 @@ def unit(plan: Plan, *, system: bool, of_root: bool = False) -> str:
             f"{plan.command[0]}: systemd starts no program with quotes or a backslash in its path;"
             " install ohmo elsewhere"
         )
-    command = [":" + plan.command[0], *plan.command[1:]]
+    command = " ".join(quoted(word) for word in (":" + plan.command[0], *plan.command[1:]))
+    # in WorkingDirectory= quotes mean themselves, and a backslash at the end would swallow the
+    # next line (systemd.syntax(7))
+    folder = str(SYSTEM_HOME if system else plan.user_home)
+    control = any(ord(letter) < 32 for letter in folder)
+    if control or folder.endswith("\\") or folder != folder.strip():
+        raise ServiceFailed(
+            f"the path {folder!r} holds a control character, or a space or backslash at its end; a"
+            " unit cannot name it"
+        )
     text = _UNIT.format(
         edit="systemctl edit ohmo" if system else "systemctl --user edit ohmo",
         order="Wants=network-online.target\nAfter=network-online.target\n" if system else "",
-        command=" ".join(quoted(word) for word in command),
-        folder=_folder(SYSTEM_HOME if system else plan.user_home),
+        command=command,
+        folder=folder.replace("%", "%%"),
         environment="\n".join(
             f"Environment={quoted(f'{name}={value}')}" for name, value in environment.items()
         ),

@@ -180,24 +180,19 @@ def config_text(answers: Answers) -> str:
         ]
     lines.append("channels:")
     for name in {**CHANNELS, **answers.channels}:
-        lines += _channel(name, answers.channels.get(name))
+        remark = f"  # {CHANNELS[name]}" if name in CHANNELS else ""
+        enabled = "true" if name in answers.channels else "false"
+        lines += [f"  {name}:", f"    enabled: {enabled}{remark}"]
+        for key, value in answers.channels.get(name, {}).items():
+            match value:
+                case bool():
+                    written = "true" if value else "false"
+                case str():
+                    written = _text(value)
+                case _:
+                    written = f"{{people: {_list(value)}}}"
+            lines.append(f"    {key}: {written}")
     return "\n".join(lines) + "\n"
-
-
-def _channel(name: str, settings: Mapping[str, Value] | None) -> list[str]:
-    remark = f"  # {CHANNELS[name]}" if name in CHANNELS else ""
-    enabled = "false" if settings is None else "true"
-    lines = [f"  {name}:", f"    enabled: {enabled}{remark}"]
-    for key, value in (settings or {}).items():
-        match value:
-            case bool():
-                written = "true" if value else "false"
-            case str():
-                written = _text(value)
-            case _:
-                written = f"{{people: {_list(value)}}}"
-        lines.append(f"    {key}: {written}")
-    return lines
 
 
 def _text(value: str) -> str:

@@ -271,22 +271,22 @@ class _Chat:
         for page in self._client.history(self._thread, self._seen):
             for item in page["history"]:
                 self._seen = item["seq"]
-                if item["type"] == "step_info" and item["step"]["type"] == "model_step":
-                    self._show_step(item["step"])
-                elif item["type"] == "out_row":
+                if item["type"] == "out_row":
                     row = item["row"]
                     if row["kind"] == "notice" and row["target"] is None:
                         self._screen.print_markdown(row["outbound"]["text"])
+                if item["type"] != "step_info" or item["step"]["type"] != "model_step":
+                    continue
+                answer = text_of(item["step"]).strip()
+                if answer and answer not in self._shown_texts:
+                    self._screen.print_markdown(quote_thinking(answer))
+                for block in item["step"]["blocks"]:
+                    # what began while nobody listened, as after an answer
+                    if block["type"] == "tool_call" and block["id"] not in self._shown_calls:
+                        values = block["arguments"].values()
+                        texts = [value for value in values if isinstance(value, str)]
+                        about = next((clean(text)[:120] for text in texts if text), "")
+                        line = f"· {clean(block['name'])} {about}".rstrip()
+                        self._screen.print_line(line, "aside")
         self._shown_texts = []
         self._shown_calls = set()
-
-    def _show_step(self, step: Json) -> None:
-        text = text_of(step).strip()
-        if text and text not in self._shown_texts:
-            self._screen.print_markdown(quote_thinking(text))
-        for block in step["blocks"]:
-            # what began while nobody listened, as after an answer
-            if block["type"] == "tool_call" and block["id"] not in self._shown_calls:
-                texts = [text for text in block["arguments"].values() if isinstance(text, str)]
-                about = next((clean(text)[:120] for text in texts if text), "")
-                self._screen.print_line(f"· {clean(block['name'])} {about}".rstrip(), "aside")

@@ -114,8 +114,22 @@ def _local_lines(log_filter: _Filter, lines: int, follow: bool) -> Iterator[str]
     for file in _files(path):
         if len(last) >= lines:
             break
-        content = _read(file, end if file == path else -1)
-        texts = [log_filter.text(line) for line in content.splitlines()]
+        limit = end if file == path else -1
+        content = bytearray()
+        try:
+            with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as raw:
+                while limit < 0 or len(content) < limit:
+                    piece = raw.read(_PIECE if limit < 0 else limit)
+                    if not piece:
+                        break
+                    content += piece
+        except (OSError, EOFError, zlib.error) as error:
+            # what could be read of it is shown, and it hides no other file
+            reason = getattr(error, "strerror", None) or error
+            said = f"ohmo: {file}: cannot be read further ({reason}); the other files follow"
+            click.echo(said, err=True)
+        read = content.decode("utf-8", "replace").splitlines()
+        texts = [log_filter.text(line) for line in read]
         shown = [text for text in texts if text is not None]
         missing = lines - len(last)
         last.extendleft(reversed(shown[max(0, len(shown) - missing) :]))
@@ -137,23 +151,6 @@ def _files(path: Path) -> Iterator[Path]:
             yield plain
         elif packed.exists():
             yield packed
-
-
-def _read(file: Path, end: int) -> str:
-    """What can be read of it; what cannot is said, and hides no other file."""
-    content = bytearray()
-    try:
-        with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as raw:
-            while end < 0 or len(content) < end:
-                piece = raw.read(_PIECE if end < 0 else end)
-                if not piece:
-                    break
-                content += piece
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        line = f"ohmo: {file}: cannot be read further ({reason}); the other files follow"
-        click.echo(line, err=True)
-    return content.decode("utf-8", "replace")
 
 
 def _remote_lines(client: Client, log_filter: _Filter, lines: int, follow: bool) -> Iterator[str]:
