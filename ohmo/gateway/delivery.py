@@ -136,17 +136,15 @@ class Delivery:
             elif hint.kind != "post":
                 continue
             elif hint.channel in ("", self._name) and hint.account in ("", self._account):
-                if hint.row is not None and self._is_quiet(hint.thread):
-                    self._heads[hint.thread] = hint.row
-                    self._bell.set()
+                thread = hint.thread
+                # Where as far as is known nothing is open, what comes now is the head. Where that
+                # is wrong, for hints may be lost, the store refuses to send it before the others.
+                busy = thread in self._heads or thread in self._flying or thread in self._changed
+                if hint.row is None or busy or self._reading:
+                    self._ring(thread)
                 else:
-                    self._ring(hint.thread)
-
-    def _is_quiet(self, thread: str) -> bool:
-        """As far as is known nothing is open there, so that what comes now is its head. Where that
-        is wrong, for hints may be lost, the store refuses to send it before the others."""
-        busy = thread in self._heads or thread in self._flying or thread in self._changed
-        return not busy and not self._reading
+                    self._heads[thread] = hint.row
+                    self._bell.set()
 
     def _ring(self, thread: str) -> None:
         """``thread`` empty: all of them."""

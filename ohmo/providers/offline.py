@@ -83,8 +83,18 @@ def _answer(request: ModelRequest) -> Text | ToolCall:
                 )
             case ModelStep():
                 calls = [block for block in step.blocks if isinstance(block, ToolCall)]
-                found = [(call.name, results[call.id]) for call in calls if call.id in results]
-                return _report(found) if found else Text(HOW)
+                parts: list[str] = []
+                for call in calls:
+                    result = results.get(call.id)
+                    if result is None:
+                        continue
+                    verdict = (
+                        f"{call.name} could not do it" if result.error else f"{call.name} says"
+                    )
+                    fence = "```" if "```" not in result.text else "~~~~"
+                    shown = f"{verdict}:\n\n{fence}\n{result.text}\n{fence}"
+                    parts.append(shown if result.text.strip() else f"{verdict} nothing.")
+                return Text("\n\n".join(parts) or HOW)
             case CallStarted() | Compaction():
                 pass
     return Text(HOW)
@@ -105,16 +115,6 @@ def _to(said: str, request: ModelRequest) -> Text | ToolCall:
     )
     identity = f"offline_{calls + 1}"
     return ToolCall(identity, name, arguments, identity)
-
-
-def _report(results: Sequence[tuple[str, ToolResult]]) -> Text:
-    parts: list[str] = []
-    for name, result in results:
-        verdict = f"{name} could not do it" if result.error else f"{name} says"
-        fence = "```" if "```" not in result.text else "~~~~"
-        shown = f"{verdict}:\n\n{fence}\n{result.text}\n{fence}"
-        parts.append(shown if result.text.strip() else f"{verdict} nothing.")
-    return Text("\n\n".join(parts))
 
 
 _RUN = re.compile(r"\s*(?:please\s+)?run\s+(?P<name>\w+)\b(?P<rest>.*)", re.IGNORECASE | re.DOTALL)

@@ -86,7 +86,20 @@ def arguments(text: str) -> dict[str, Json]:
     candidates = [text.strip() or "{}", bare]
     with contextlib.suppress(ValueError, RecursionError):
         candidates.append(json.dumps(json.loads(bare, strict=False)))
-    candidates.append(_without_trailing_commas(bare))
+    letters: list[str] = []  # without commas before a closing bracket
+    quoted = False
+    escaped = False
+    for letter in bare:
+        if quoted:
+            quoted = escaped or letter != '"'
+            escaped = letter == "\\" and not escaped
+        elif letter == '"':
+            quoted = True
+        elif letter in "}]":
+            while letters and (letters[-1].isspace() or letters[-1] == ","):
+                letters.pop()
+        letters.append(letter)
+    candidates.append("".join(letters))
     for candidate in candidates:
         try:
             value: object = json.loads(candidate)
@@ -97,22 +110,6 @@ def arguments(text: str) -> dict[str, Json]:
         if isinstance(value, dict):
             return cast("dict[str, Json]", value)
     return {UNREADABLE: text}
-
-
-def _without_trailing_commas(text: str) -> str:
-    letters: list[str] = []
-    quoted = escaped = False
-    for letter in text:
-        if quoted:
-            quoted = escaped or letter != '"'
-            escaped = letter == "\\" and not escaped
-        elif letter == '"':
-            quoted = True
-        elif letter in "}]":
-            while letters and (letters[-1].isspace() or letters[-1] == ","):
-                letters.pop()
-        letters.append(letter)
-    return "".join(letters)
 
 
 MISSING_RESULT = "No result was recorded for this call."

@@ -158,29 +158,25 @@ async def _answered(response: httpx2.Response) -> AsyncIterator[_Chunk]:
     APIStatusError for a refusal, APIError for an error in the middle."""
     if not response.is_success:
         await response.aread()
-        raise _status_error(response, response.text.strip())
+        text = response.text.strip()
+        try:
+            body: object = json.loads(text)
+        except ValueError:
+            body = text
+        if isinstance(body, dict):  # what stands under ``error``, where there is such a thing
+            body = cast("_Chunk", body).get("error", body)
+        refusal = text or f"status {response.status_code}"
+        raise openai.APIStatusError(refusal, response=response, body=body)
     async for _, data in events(response):
         if data.startswith(b"[DONE]"):
             continue  # read to its end the connection serves again
         chunk: _Chunk = json.loads(data)
         error = chunk.get("error")
         if error:
-            text = cast("_Chunk", error).get("message") if isinstance(error, dict) else error
-            message = str(text or "an error within the answer")
+            reason = cast("_Chunk", error).get("message") if isinstance(error, dict) else error
+            message = str(reason or "an error within the answer")
             raise openai.APIError(message, response.request, body=cast("object", error))
         yield chunk
-
-
-def _status_error(response: httpx2.Response, text: str) -> openai.APIStatusError:
-    """With what stands under ``error``, where there is such a thing."""
-    try:
-        body: object = json.loads(text)
-    except ValueError:
-        body = text
-    if isinstance(body, dict):
-        body = cast("_Chunk", body).get("error", body)
-    message = text or f"status {response.status_code}"
-    return openai.APIStatusError(message, response=response, body=body)
 
 
 @dataclass(slots=True)
