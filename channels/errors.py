@@ -4,7 +4,7 @@ several failures is told when works ran side by side.
 - ChannelError
     - AuthFailed: stop this account, tell the owner, probe at most every 5 minutes
         - InUse: the same, because somebody else is connected with our credentials
-    - NotReady: reconnect with back-off (1 s .. 60 s, full jitter)
+    - NotReady: reconnect after 1 s, 2 s, … 15 s for ten minutes, then after a minute
     - RateLimited: wait ``retry_after`` seconds, then the same part again
     - Rejected: this part will never be accepted as it is: fall back to plain text once, then dead
       letter

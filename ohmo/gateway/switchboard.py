@@ -6,8 +6,10 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import Any, cast
 
@@ -41,7 +43,7 @@ from ohmo.gateway.connections import (
 from ohmo.gateway.delivery import Delivery, DeliveryNews, Sending
 from ohmo.gateway.drafts import Drafts
 from ohmo.gateway.notices import Notices
-from ohmo.lifecycle import backoff, failure_of, within
+from ohmo.lifecycle import failure_of, within
 
 log = structlog.get_logger("ohmo.channels")
 LEASE = 15.0  # seconds
@@ -59,6 +61,11 @@ ALONE = 3600.0
 # again
 USEFUL = 10.0
 OPENING = 30  # seconds other channels get to connect before the owner is told through one of them
+# seconds between tries of a channel that cannot be reached, at most: while it is away for less than
+# YOUNG, and later
+SHORT = 15.0
+LONG = 60.0
+YOUNG = 600.0
 TELL_AFTER = 5  # tries of a channel that cannot be reached before the owner hears of it
 BUILD_LIMIT = 60.0  # seconds for importing an SDK and building an adapter
 
@@ -86,6 +93,29 @@ class BoardParts:
     draw: Callable[[], float] = random.random
     set_since: SetSince = never_set
     zone: tzinfo = UTC  # in which times are told to people
+
+
+@dataclass(slots=True)
+class Outage:
+    """A connection that is away: when it began, in the caller's seconds, and tries by the kind of
+    their failure. Reasons of different kinds in a row do not add up to one long pause."""
+
+    began: float | None = None
+    tries: Counter[type] = field(default_factory=Counter[type])
+
+    def pause(self, error: Exception | None, now: float, draw: Callable[[], float]) -> float:
+        """Seconds until the next try: doubling from one, to SHORT at most while it is young, to
+        LONG later, at most a hundred in an hour. What the platform asks for (Retry-After) is the
+        pause itself."""
+        self.began = now if self.began is None else self.began
+        kind = type(error)
+        self.tries[kind] += 1
+        if isinstance(error, RateLimited) and error.retry_after >= 1.0:
+            return error.retry_after
+        most = SHORT if now - self.began < YOUNG else LONG
+        step = min(most, 2.0 ** (self.tries[kind] - 1))
+        certain = 0.5 if step < most else 0.95
+        return step * (certain + (1.0 - certain) * draw())
 
 
 class Switchboard:
@@ -118,7 +148,7 @@ class Switchboard:
 
     async def _supervise(self, link: LinkSettings) -> None:
         health = self._health[link.label]
-        attempt = 0
+        outage = Outage()
         pause = 0.0
         while True:
             health.alive = health.useful = False
@@ -128,20 +158,20 @@ class Switchboard:
             now = self._parts.now()
             lived = now - self._since.pop(link.label, now) if health.alive else 0.0
             if lived > max(USEFUL, pause) or (health.useful and isinstance(error, ChannelError)):
-                attempt = 0
+                outage = Outage()
             if lived > STEADY:
                 for incident in ("auth", "down"):
                     self._parts.notices.over(f"{incident}:{link.label}")
             if lived > ALONE:
                 self._parts.notices.over(f"conflict:{link.label}")
-            attempt += 1
-            pause = await self._fallen(link, health, error, attempt)
+            pause = outage.pause(error, now, self._parts.draw)
+            pause = await self._fallen(link, health, error, outage) or pause
             await self._parts.sleep(pause)
 
     async def _fallen(
-        self, link: LinkSettings, health: Health, error: Exception | None, attempt: int
+        self, link: LinkSettings, health: Health, error: Exception | None, outage: Outage
     ) -> float:
-        """Says what happened and how long to wait."""
+        """Says what happened, and how long to wait where the reason decides that; else 0."""
         reason = "the channel stopped by itself"
         if error is not None:
             reason = str(error) or type(error).__name__
@@ -175,15 +205,10 @@ class Switchboard:
             health.state = "failed"
             health.detail = f"{type(error).__name__}: {error}"
             log.error("channel_failed", channel=link.label, error=health.detail, exc_info=error)
-        if attempt == TELL_AFTER:
+        if outage.tries.total() == TELL_AFTER:
             text = f"{link.label} cannot be reached: {health.detail}"
             await self._tell(f"down:{link.label}", text, link)
-        # Half of each step is certain: with the whole of it drawn, an hour's outage would see more
-        # than a hundred tries.
-        pause = backoff(attempt - 1, draw=lambda: (1.0 + self._parts.draw()) / 2)
-        if isinstance(error, RateLimited):
-            pause = max(pause, error.retry_after)
-        return pause
+        return 0.0
 
     async def _tell(self, incident: str, text: str, link: LinkSettings) -> None:
         """Through another door than the broken one; at the start the others get a moment to
