@@ -198,7 +198,8 @@ class Delivery:
             self._flying.discard(row.thread)
             if more or row.thread in self._passed_over:
                 self._passed_over.discard(row.thread)
-                self._ring(row.thread)
+                self._changed.add(row.thread)
+            self._bell.set()  # there is room for another one
 
     async def _send(self, row: OutRow) -> bool:
         """Whether the thread is to be looked at again."""

@@ -140,6 +140,15 @@ async def test_what_its_hint_carries_is_sent_without_a_look(stage: Stage) -> Non
     assert store.looks == 1
 
 
+async def test_who_waits_for_room_goes_as_soon_as_there_is_some(stage: Stage) -> None:
+    stage.channel.capabilities = RISK
+    async with delivering(stage, pauses=Pauses(poll=3_600.0, whole=3_600.0)):
+        await asyncio.sleep(0.05)
+        rows = [post(f"r{number:02}x", at=place(f"dm:{number}")) for number in range(30)]
+        await stage.store.post(rows)
+        await until(lambda: len(stage.shown) == len(rows))
+
+
 async def test_two_at_once_in_a_thread_keep_their_order(stage: Stage) -> None:
     names = [f"r{number:02}x" for number in range(30)]
     async with delivering(stage, pauses=NEVER):
