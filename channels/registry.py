@@ -50,7 +50,15 @@ def discover(
     broken: list[str] = []
     for where, source in sources:
         try:
-            manifest = _manifest(source())
+            manifest = source()
+            if isinstance(manifest, ModuleType):
+                manifest = getattr(manifest, "MANIFEST", None)
+                if manifest is None:
+                    raise TypeError("it exports no MANIFEST")
+            if manifest is not None and not isinstance(manifest, Manifest):
+                raise TypeError(
+                    f"MANIFEST is a {type(manifest).__name__}, not a channels.contract.Manifest"
+                )
         except Exception as error:  # noqa: BLE001 - a stranger's package may raise anything
             what = f"{type(error).__name__}: {error}"
             broken.append(
@@ -85,16 +93,6 @@ def load(path: str) -> Any:
 
 def _export(name: str) -> object:
     return getattr(importlib.import_module(name), "MANIFEST", None)
-
-
-def _manifest(export: object) -> Manifest | None:
-    if isinstance(export, ModuleType):
-        export = getattr(export, "MANIFEST", None)
-        if export is None:
-            raise TypeError("it exports no MANIFEST")
-    if export is not None and not isinstance(export, Manifest):
-        raise TypeError(f"MANIFEST is a {type(export).__name__}, not a channels.contract.Manifest")
-    return export
 
 
 Known = Mapping[str, str]

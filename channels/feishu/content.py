@@ -44,7 +44,21 @@ def read(message: str, kind: str, content: str, named: Named) -> Content:
         case "text":
             return Content(_with_names(word(body, "text"), named))
         case "post":
-            return _post(message, body, named)
+            if not isinstance(body.get("content"), list):
+                # Some clients still send one body per language.
+                for language in body:
+                    if "content" in soft(body, language):
+                        body = soft(body, language)
+                        break
+            lines, pictures = _lines(body, named)
+            attachments: tuple[Attachment, ...] = ()
+            for number, (key, picture) in enumerate(pictures, 1):
+                name = f"image-{number}.png" if picture == "image" else f"video-{number}.mp4"
+                attachments += _file(message, key, picture, name)
+            title = word(body, "title")
+            if title:
+                lines.insert(0, title)
+            return Content("\n".join(lines), attachments)
         case "image":
             return Content("", _file(message, word(body, "image_key"), "image", "image.png"))
         case "file" | "audio" | "media":
@@ -55,9 +69,9 @@ def read(message: str, kind: str, content: str, named: Named) -> Content:
             return Content("[sticker]")
         case "interactive":
             # In the order they are shown; Feishu gives cards back in several shapes.
-            lines: list[str] = []
-            _walk(body, lines, 0)
-            return Content("\n".join(filter(str.strip, lines)) or "[card]")
+            shown: list[str] = []
+            _walk(body, shown, 0)
+            return Content("\n".join(filter(str.strip, shown)) or "[card]")
         case _:
             return Content(_other(kind, body, named))
 
@@ -109,23 +123,6 @@ def _file(message: str, key: str, kind: str, name: str) -> tuple[Attachment, ...
             ref=f"{message} {key} {kind}", name=clean(name), media_type=media_type, size=None
         ),
     )
-
-
-def _post(message: str, body: Body, named: Named) -> Content:
-    if not isinstance(body.get("content"), list):  # some clients still send one body per language
-        for language in body:
-            if "content" in soft(body, language):
-                body = soft(body, language)
-                break
-    lines, pictures = _lines(body, named)
-    attachments: tuple[Attachment, ...] = ()
-    for number, (key, kind) in enumerate(pictures, 1):
-        name = f"image-{number}.png" if kind == "image" else f"video-{number}.mp4"
-        attachments += _file(message, key, kind, name)
-    title = word(body, "title")
-    if title:
-        lines.insert(0, title)
-    return Content("\n".join(lines), attachments)
 
 
 def _lines(body: Body, named: Named) -> tuple[list[str], list[tuple[str, str]]]:

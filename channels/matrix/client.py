@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout
+from aiohttp import ClientError, ClientSession, ClientTimeout
 from mautrix.api import Method, PathBuilder
 from mautrix.api import Path as ClientPath
 
@@ -247,7 +247,17 @@ class MatrixClient:
                 async with asyncio.timeout(TRANSFER), get as response:
                     if response.status != 200:
                         raise failure(await answered_by(response), shows=False)
-                    await _write(response, into, limit, through)
+                    size = 0
+                    file = await asyncio.to_thread(into.open, "wb")
+                    try:
+                        async for chunk in response.content.iter_chunked(CHUNK):
+                            size += len(chunk)
+                            if size > limit:
+                                raise Rejected(f"{into.name} is larger than {limit} bytes")
+                            content = await asyncio.to_thread(through, chunk)
+                            await asyncio.to_thread(file.write, content)
+                    finally:
+                        file.close()
                 return
             except Missing:
                 if not authenticated:
@@ -266,17 +276,3 @@ def _event_id(answer: Body) -> str:
 async def _read(file: BinaryIO, through: Through) -> AsyncIterator[bytes]:
     while chunk := await asyncio.to_thread(lambda: through(file.read(CHUNK))):
         yield chunk
-
-
-async def _write(response: ClientResponse, into: Path, limit: int, through: Through) -> None:
-    size = 0
-    file = await asyncio.to_thread(into.open, "wb")
-    try:
-        async for chunk in response.content.iter_chunked(CHUNK):
-            size += len(chunk)
-            if size > limit:
-                raise Rejected(f"{into.name} is larger than {limit} bytes")
-            content = await asyncio.to_thread(through, chunk)
-            await asyncio.to_thread(file.write, content)
-    finally:
-        file.close()

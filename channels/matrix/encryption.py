@@ -212,7 +212,15 @@ class Encryption:
             if missing:
                 await self._reach(missing)
                 messages = await self.step(self._speech.share, room, missing)
-                for some in _cut(messages):
+                flat = [
+                    (user, device, content)
+                    for user, devices in messages.items()
+                    for device, content in devices.items()
+                ]
+                for start in range(0, len(flat), AT_ONCE):
+                    some: Messages = {}
+                    for user, device, message in flat[start : start + AT_ONCE]:
+                        some.setdefault(user, {})[device] = message
                     await self._client.to_devices("m.room.encrypted", uuid.uuid4().hex, some)
                     await self.step(self._speech.shared, room, some)
             return await self.step(self._speech.encrypt, room, kind, content)
@@ -299,21 +307,6 @@ class Encryption:
             return False
         self._tried[what] = now
         return True
-
-
-def _cut(messages: Messages) -> list[Messages]:
-    flat = [
-        (user, device, content)
-        for user, devices in messages.items()
-        for device, content in devices.items()
-    ]
-    cut: list[Messages] = []
-    for start in range(0, len(flat), AT_ONCE):
-        some: Messages = {}
-        for user, device, content in flat[start : start + AT_ONCE]:
-            some.setdefault(user, {})[device] = content
-        cut.append(some)
-    return cut
 
 
 class Undecrypted:

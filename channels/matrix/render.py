@@ -11,7 +11,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from channels.contract import Choice, MessageId, Outbound, Part
@@ -55,7 +54,23 @@ def render(outbound: Outbound) -> tuple[Part, ...]:
     parts = [_edit(room, target, content) for target, content in zip(old, contents, strict=False)]
     parts += [Part("post", _payload(room, content)) for content in contents[len(old) :]]
     parts += [Part("delete", json.dumps({"room": room}), target) for target in old[len(contents) :]]
-    parts += [_file(outbound, path) for path in outbound.files]
+    for path in outbound.files:
+        media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        name = clean(path.name)
+        kind = media_type.partition("/")[0]
+        content: Body = {
+            "msgtype": f"m.{kind}" if kind in {"image", "audio", "video"} else "m.file",
+            "body": name,
+            "filename": name,
+            "info": {"mimetype": media_type},
+            "m.mentions": {},
+            AUTOMATED: True,
+        }
+        relation = _relation(outbound, first=not outbound.text)
+        if relation:
+            content["m.relates_to"] = relation
+        payload = {"room": room, "type": MESSAGE, "content": content, "path": str(path)}
+        parts.append(Part("file", json.dumps(payload)))
     return tuple(parts)
 
 
@@ -99,8 +114,17 @@ def moved(part: Part, room: str) -> Part:
 def _contents(outbound: Outbound) -> list[Body]:
     text = _CONTROLS.sub("", clean(outbound.text))
     if outbound.plain:
-        pieces = _cut_plain(_with_choices(text, outbound.choices))
-        contents = [_plain_content(piece) for piece in pieces]
+        # Without markup it is cut at a line or a space where there is one.
+        rest = _with_choices(text, outbound.choices)
+        pieces: list[str] = []
+        most = LARGEST // 8  # four bytes a character, held twice by an edit; less than MAX_TEXT
+        while len(rest) > most:
+            line = rest.rfind("\n", most // 2, most)
+            word = rest.rfind(" ", most // 2, most)
+            at = max(line, word) + 1 or between_characters(rest, 0, most)
+            pieces.append(rest[:at].rstrip())
+            rest = rest[at:]
+        contents = [_plain_content(piece) for piece in [*pieces, rest] if piece.strip()]
     else:
         source = _with_choices(quote_thinking(text), outbound.choices)
         contents = [_content(piece, outbound.mentions) for piece in split_markdown(source, _fits)]
@@ -165,26 +189,6 @@ def _edit(room: str, target: MessageId, content: Body) -> Part:
     return Part("edit", _payload(room, outer), target)
 
 
-def _file(outbound: Outbound, path: Path) -> Part:
-    media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    name = clean(path.name)
-    kind = media_type.partition("/")[0]
-    content: Body = {
-        "msgtype": f"m.{kind}" if kind in {"image", "audio", "video"} else "m.file",
-        "body": name,
-        "filename": name,
-        "info": {"mimetype": media_type},
-        "m.mentions": {},
-        AUTOMATED: True,
-    }
-    relation = _relation(outbound, first=not outbound.text)
-    if relation:
-        content["m.relates_to"] = relation
-    room = outbound.address.chat
-    payload = {"room": room, "type": MESSAGE, "content": content, "path": str(path)}
-    return Part("file", json.dumps(payload))
-
-
 def _payload(room: str, content: Body) -> str:
     return json.dumps({"room": room, "type": MESSAGE, "content": content})
 
@@ -202,19 +206,6 @@ def _fits(source: str) -> bool:
         + 25 * len(_QUOTES.findall(source))
     )
     return 2 * words + len(escape(source).encode()) + markup <= LARGEST
-
-
-def _cut_plain(text: str) -> list[str]:
-    """Pieces of text without markup, cut at a line or a space where there is one."""
-    pieces: list[str] = []
-    most = LARGEST // 8  # four bytes a character at most, held twice by an edit; less than MAX_TEXT
-    while len(text) > most:
-        line = text.rfind("\n", most // 2, most)
-        word = text.rfind(" ", most // 2, most)
-        at = max(line, word) + 1 or between_characters(text, 0, most)
-        pieces.append(text[:at].rstrip())
-        text = text[at:]
-    return [piece for piece in [*pieces, text] if piece.strip()]
 
 
 def _with_choices(text: str, choices: Sequence[Choice]) -> str:

@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from channels.contract import Address, Choice, MessageId, Outbound, Part
+from channels.contract import Address, MessageId, Outbound, Part
 from channels.errors import Rejected
 from channels.payloads import Body, clean
 from channels.split import split_markdown
@@ -65,7 +65,21 @@ def render(outbound: Outbound) -> tuple[Part, ...]:
         {"chat_id": chat, "text": text, **formatted, **unlinked} for text in _texts(outbound)
     ]
     if outbound.choices:
-        texts[-1]["reply_markup"] = _keyboard(outbound.choices)
+        rows: list[list[Body]] = [[]]
+        for choice in outbound.choices:
+            if not 1 <= len(choice.value.encode()) <= MAX_DATA:
+                raise Rejected(
+                    f"Telegram: the choice {choice.value!r} must have 1 to {MAX_DATA} bytes"
+                )
+            label = clean(choice.label).strip() or choice.value
+            button: Body = {"text": label, "callback_data": choice.value}
+            if choice.style in _STYLES:
+                button["style"] = _STYLES[choice.style]
+            width = sum(len(other["text"]) for other in [*rows[-1], button])
+            if rows[-1] and width > 28:
+                rows.append([])
+            rows[-1].append(button)
+        texts[-1]["reply_markup"] = {"inline_keyboard": rows}
     targets = [receipt.message for receipt in outbound.replaces]
     parts = [
         Part("edit", _json({**body, "message_id": number(target)}), target)
@@ -203,22 +217,6 @@ def _files(paths: Sequence[Path], *, plain: bool) -> list[Body]:
                 members = [{"path": file["path"], "name": file["name"]} for file in album]
                 bodies.append({"album": members, "photo": photo})
     return bodies
-
-
-def _keyboard(choices: Sequence[Choice]) -> Body:
-    rows: list[list[Body]] = [[]]
-    for choice in choices:
-        if not 1 <= len(choice.value.encode()) <= MAX_DATA:
-            raise Rejected(f"Telegram: the choice {choice.value!r} must have 1 to {MAX_DATA} bytes")
-        label = clean(choice.label).strip() or choice.value
-        button: Body = {"text": label, "callback_data": choice.value}
-        if choice.style in _STYLES:
-            button["style"] = _STYLES[choice.style]
-        width = sum(len(other["text"]) for other in [*rows[-1], button])
-        if rows[-1] and width > 28:
-            rows.append([])
-        rows[-1].append(button)
-    return {"inline_keyboard": rows}
 
 
 def _json(body: Body) -> str:

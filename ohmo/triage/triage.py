@@ -228,26 +228,26 @@ class _Writer:
             members = [group for group in self._groups if group.status == status]
             if members:
                 lines.append(f"\n**{head}**")
-                lines += [self._line(group, long=long) for group in members]
+            for group in members:
+                parts = [self._places(group, 40 if long else 3)]
+                if group.status == "fixed":
+                    if group.mended:
+                        parts.append(f"by {self._commit(group.mended)}")
+                elif group.bad:
+                    commit = self._commit(group.bad)
+                    author = self._commits(group.good, group.bad)
+                    if author:
+                        commit += f" {code(author, 100)}"
+                    since = f"bad since {commit} or before"
+                    if group.good:
+                        since = f"first bad commit {commit}"
+                    parts.append(since)
+                if group.status == "flaky" and group.passes:
+                    parts.append("passes now")
+                details = "; ".join(filter(None, parts))
+                message = code(group.message, 300 if long else 160)
+                lines.append(f"- {message}: {details}" if details else f"- {message}")
         return lines
-
-    def _line(self, group: Group, *, long: bool) -> str:
-        parts = [self._places(group, 40 if long else 3)]
-        if group.status == "fixed":
-            if group.mended:
-                parts.append(f"by {self._commit(group.mended)}")
-        elif group.bad:
-            commit = self._commit(group.bad)
-            author = self._commits(group.good, group.bad)
-            if author:
-                commit += f" {code(author, 100)}"
-            since = f"first bad commit {commit}" if group.good else f"bad since {commit} or before"
-            parts.append(since)
-        if group.status == "flaky" and group.passes:
-            parts.append("passes now")
-        details = "; ".join(filter(None, parts))
-        message = code(group.message, 300 if long else 160)
-        return f"- {message}: {details}" if details else f"- {message}"
 
     def _places(self, group: Group, most: int) -> str:
         tests = list(dict.fromkeys(test for _, test, _ in group.places if test))

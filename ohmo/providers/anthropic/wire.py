@@ -25,10 +25,9 @@ from ohmo.contracts.messages import (
     Text,
     Thinking,
     ToolCall,
-    ToolResult,
     UserStep,
 )
-from ohmo.contracts.provider import ModelRequest, Section
+from ohmo.contracts.provider import ModelRequest
 from ohmo.providers.models import Endpoint, known, plain_name
 from ohmo.providers.request_bytes import Conversation, Head, ReadImage, Rendering, true_type
 from ohmo.providers.wire_parts import (
@@ -84,9 +83,23 @@ class MessagesWire:
                     if not isinstance(block, Text) or block.text.strip()
                 )
             case CallResult(result) if self._references and result.tools:
-                return _bringing(result, conversation, read_image)
-            case CallResult():
-                return _result(step, conversation, read_image)
+                named: list[Json] = [
+                    {"type": "tool_reference", "tool_name": name} for name in result.tools
+                ]
+                found: dict[str, Json] = {"type": "tool_result"}
+                found["tool_use_id"] = conversation.ids.get(result.call, result.call)
+                found["content"] = named
+                said = [dump({"type": "text", "text": result.text})] if result.text.strip() else []
+                said += [_user_block(image, read_image) for image in result.images]
+                return dump(found) + _BESIDE + b",".join(said)
+            case CallResult(result):
+                said = [dump({"type": "text", "text": result.text})] if result.text.strip() else []
+                said += [_user_block(image, read_image) for image in result.images]
+                call = conversation.ids.get(result.call, result.call)
+                answer = b'{"type":"tool_result","tool_use_id":' + dump(call)
+                if said:
+                    answer += b',"content":[' + b",".join(said) + b"]"
+                return answer + (b',"is_error":true}' if result.error and said else b"}")
             case Compaction():
                 return dump({"type": "text", "text": SUMMARY_BEFORE + step.summary})
             case CallStarted():
@@ -159,34 +172,6 @@ def _user_block(block: Text | Image, read_image: ReadImage) -> bytes:
             },
         }
     )
-
-
-def _result(step: CallResult, conversation: Conversation, read_image: ReadImage) -> bytes:
-    result = step.result
-    content: list[bytes] = (
-        [dump({"type": "text", "text": result.text})] if result.text.strip() else []
-    )
-    content += [_user_block(image, read_image) for image in result.images]
-    head = b'{"type":"tool_result","tool_use_id":' + dump(
-        conversation.ids.get(result.call, result.call)
-    )
-    if content:
-        head += b',"content":[' + b",".join(content) + b"]"
-    return head + (b',"is_error":true}' if result.error and content else b"}")
-
-
-def _bringing(result: ToolResult, conversation: Conversation, read_image: ReadImage) -> bytes:
-    named: list[Json] = [{"type": "tool_reference", "tool_name": name} for name in result.tools]
-    block = dump(
-        {
-            "type": "tool_result",
-            "tool_use_id": conversation.ids.get(result.call, result.call),
-            "content": named,
-        }
-    )
-    beside = [dump({"type": "text", "text": result.text})] if result.text.strip() else []
-    beside += [_user_block(image, read_image) for image in result.images]
-    return block + _BESIDE + b",".join(beside)
 
 
 def keeps_tools_back(endpoint: Endpoint) -> bool:
@@ -263,28 +248,23 @@ def head(request: ModelRequest, *, references: bool = False) -> Head:
                 spec |= _MARKED
             tools.append(spec)
         keys["tools"] = tools
-    system = _system(request.system, marks)
+    # The last sections that ask for a breakpoint get one: four in all, with the last tool's and
+    # the moving two.
+    asked = [
+        index
+        for index, section in enumerate(request.system)
+        if section.breakpoint and section.text.strip()
+    ]
+    marked = set(asked[-marks:])
+    system: list[dict[str, Json]] = []
+    for index, section in enumerate(request.system):
+        if section.text.strip():
+            block: dict[str, Json] = {"type": "text", "text": section.text}
+            system.append(block | _MARKED if index in marked else block)
     if system:
         keys["system"] = system
     start = dump(keys)[:-1] + b',"messages":['
     return Head.of(start, parameters, keys.get("tools"), system)
-
-
-def _system(sections: Sequence[Section], marks: int) -> list[dict[str, Json]]:
-    """The last ``marks`` sections that ask for a breakpoint get one: four in all, with the last
-    tool's and the moving two."""
-    asked = [
-        index
-        for index, section in enumerate(sections)
-        if section.breakpoint and section.text.strip()
-    ]
-    marked = set(asked[-marks:])
-    blocks: list[dict[str, Json]] = []
-    for index, section in enumerate(sections):
-        if section.text.strip():
-            block: dict[str, Json] = {"type": "text", "text": section.text}
-            blocks.append(block | _MARKED if index in marked else block)
-    return blocks
 
 
 def effort(request: ModelRequest) -> dict[str, Json]:

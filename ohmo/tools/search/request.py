@@ -68,7 +68,12 @@ def portable(pattern: str) -> str:
         elif char == "(":
             at = _group(pattern, at, start)
         elif char == "{":
-            at = _repeat(pattern, at)
+            match = _REPEAT.match(pattern, at)
+            if match is None:
+                raise _refused("a bare {", "escape it with \\{")
+            at = match.end()
+            if pattern[at : at + 1] in ("+", "*", "{"):
+                raise _refused("a repetition of a repetition", "put the first one in ( )")
         elif char in "*+?" and pattern[at + 1 : at + 2] == "+":
             raise _refused("possessive repetition", "leave out the second +")
         elif char in "*+" and pattern[at + 1 : at + 2] == "*":
@@ -135,15 +140,6 @@ def _group(pattern: str, at: int, start: bool) -> int:
             "look-around, back-references, comments and other (?...)",
             "use plain groups ( ), (?: ) or (?i: )",
         )
-    return match.end()
-
-
-def _repeat(pattern: str, at: int) -> int:
-    match = _REPEAT.match(pattern, at)
-    if match is None:
-        raise _refused("a bare {", "escape it with \\{")
-    if pattern[match.end() : match.end() + 1] in ("+", "*", "{"):
-        raise _refused("a repetition of a repetition", "put the first one in ( )")
     return match.end()
 
 
