@@ -74,34 +74,27 @@ class Told:
             self._data = line
         return self._data
 
-    def joined(self, last: Told, text: Callable[[], str]) -> Told:
-        """Words from this event up to ``last`` as one event, put together for the first stream that
-        has just these to tell."""
+    def joined(self, run: Sequence[Told]) -> Told:
+        """The words of ``run``, which begins with this, as one event: put together for the first
+        stream that has just these to tell."""
         assert isinstance(self.event, TextDelta)
-        if self._joined is None or self._joined[0] is not last:
-            event = replace(self.event, text=text())
-            self._joined = (last, Told(0, self.thread, event))
+        if self._joined is None or self._joined[0] is not run[-1]:
+            words = [told.event.text for told in run if isinstance(told.event, TextDelta)]
+            event = replace(self.event, text="".join(words))
+            self._joined = (run[-1], Told(0, self.thread, event))
         return self._joined[1]
 
 
 def with_words_joined(entries: Sequence[Told]) -> list[Told]:
     """Words of one turn that come one after the other are one event."""
     kept: list[Told] = []
-    for turn, group in groupby(entries, key=_turn_of_words):
+    by_turn = groupby(entries, lambda told: isinstance(told.event, TextDelta) and told.event.turn)
+    for turn, group in by_turn:
         run = list(group)
-        if turn is None or len(run) == 1:
-            kept += run
-        else:
-            kept.append(run[0].joined(run[-1], lambda run=run: "".join(map(_words, run))))
+        if turn and len(run) > 1:
+            run = [run[0].joined(run)]
+        kept += run
     return kept
-
-
-def _turn_of_words(entry: Told) -> str | None:
-    return entry.event.turn if isinstance(entry.event, TextDelta) else None
-
-
-def _words(entry: Told) -> str:
-    return entry.event.text if isinstance(entry.event, TextDelta) else ""
 
 
 class Journal:

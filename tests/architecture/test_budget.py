@@ -10,12 +10,12 @@ from tests.architecture.house_report import figures, modules
 from tests.architecture.test_walks import PAGE, ROOT, walks
 
 MODULES = 391
-LINES = 77_000
+LINES = 76_920
 TEST_LINES = 90_800  # rises only with what is newly promised
 ROOMS = 45
 IN_A_ROOM = 15  # modules that are no item of a shelf
 NODES_PER_LINE = 5.75  # of the syntax tree, per line of code
-USED_ONCE = 0.127  # share of all functions that are private and used at one place
+USED_ONCE = 0.12   # share of all functions that are private and used at one place
 ONE_IMPORTER = 0.08  # share of all modules that one neighbour alone imports
 SPINE_MODULES = 45
 SPINE_LINES = 7_000
