@@ -66,6 +66,7 @@ OPENING = 30  # seconds other channels get to connect before the owner is told t
 SHORT = 15.0
 LONG = 60.0
 YOUNG = 600.0
+QUICK = 8  # tries of one outage, whatever their reasons, that need not wait as long
 TELL_AFTER = 5  # tries of a channel that cannot be reached before the owner hears of it
 BUILD_LIMIT = 60.0  # seconds for importing an SDK and building an adapter
 
@@ -110,12 +111,14 @@ class Outage:
         self.began = now if self.began is None else self.began
         kind = type(error)
         self.tries[kind] += 1
-        if isinstance(error, RateLimited) and error.retry_after >= 1.0:
-            return error.retry_after
+        quick = self.tries.total() <= QUICK
+        asked = error.retry_after if isinstance(error, RateLimited) else 0.0
+        if quick and asked >= 1.0:
+            return asked
         most = SHORT if now - self.began < YOUNG else LONG
-        step = min(most, 2.0 ** (self.tries[kind] - 1))
-        certain = 0.5 if step < most else 0.95
-        return step * (certain + (1.0 - certain) * draw())
+        step = min(most, 2.0 ** (self.tries[kind] - 1)) if quick else most
+        certain = 0.5 if step < most else 0.97
+        return max(asked, step * (certain + (1.0 - certain) * draw()))
 
 
 class Switchboard:

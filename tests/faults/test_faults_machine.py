@@ -29,6 +29,8 @@ pytestmark = pytest.mark.cold_start
 ARENA = 64 << 20
 TICKS = os.sysconf("SC_CLK_TCK")
 
+UNASKED = {"permissions": {"mode": "full_auto"}, "access": {"roles": {"owner": ["telegram:1001"]}}}
+
 
 def cpu(pid: int) -> float:
     """Seconds of processor time, proc(5)."""
@@ -90,11 +92,7 @@ async def test_the_threads_of_a_daemon_share_one_heap(stage: Stage) -> None:
 async def test_without_file_descriptors_nothing_spins_and_everything_is_answered_afterwards(
     stage: Stage, work: Path
 ) -> None:
-    async with stage(
-        "telegram",
-        permissions={"mode": "full_auto"},
-        access={"roles": {"owner": ["telegram:1001"]}},
-    ) as scene:
+    async with stage("telegram", **UNASKED) as scene:
         await scene.daemon.start()
         await scene.says()
         await scene.answered()
@@ -291,11 +289,7 @@ async def warned(scene: Scene) -> bool:
 async def test_a_command_that_eats_the_memory_is_killed_and_the_daemon_is_not(
     stage: Stage, group: Group
 ) -> None:
-    async with stage(
-        "telegram",
-        permissions={"mode": "full_auto"},
-        access={"roles": {"owner": ["telegram:1001"]}},
-    ) as scene:
+    async with stage("telegram", **UNASKED) as scene:
         await scene.daemon.start()
         group.take(scene.daemon.pid)
         eater = await scene.says("#run{head -c 2000000000 /dev/zero | tail -n 1}")

@@ -109,6 +109,17 @@ async def test_an_encrypted_room_survives_a_kill_at_every_step(home: Path, failp
         await survives(made, "matrix", failpoint)
 
 
+async def killed_behind_a_draft(scene: Scene, failpoint: str, on: str) -> str:
+    await scene.daemon.start(failpoint)
+    marker = await scene.says("#chunks{10} #hold{8}", on=on)
+    await scene.drafted(marker)
+    scene.model.go.set()
+    await scene.daemon.died()
+    await scene.daemon.start()
+    await scene.check(again=True)
+    return marker
+
+
 @pytest.mark.parametrize(
     "failpoint",
     """
@@ -119,13 +130,7 @@ async def test_an_encrypted_room_survives_a_kill_at_every_step(home: Path, failp
 @pytest.mark.fault("failpoint", on="slack")
 async def test_a_draft_that_was_shown_becomes_the_answer(stage: Stage, failpoint: str) -> None:
     async with stage("slack") as scene:
-        await scene.daemon.start(failpoint)
-        marker = await scene.says("#chunks{10} #hold{8}", on="slack")
-        await scene.drafted(marker)
-        scene.model.go.set()
-        await scene.daemon.died()
-        await scene.daemon.start()
-        await scene.check(again=True)
+        await killed_behind_a_draft(scene, failpoint, "slack")
 
 
 @pytest.mark.parametrize("failpoint", ["model.chunk=kill@9", "send.accepted=kill@1"])
@@ -134,13 +139,7 @@ async def test_a_streaming_card_that_was_shown_becomes_the_answer(
     stage: Stage, failpoint: str
 ) -> None:
     async with stage("feishu") as scene:
-        await scene.daemon.start(failpoint)
-        marker = await scene.says("#chunks{10} #hold{8}", on="feishu")
-        await scene.drafted(marker)
-        scene.model.go.set()
-        await scene.daemon.died()
-        await scene.daemon.start()
-        await scene.check(again=True)
+        marker = await killed_behind_a_draft(scene, failpoint, "feishu")
         (answer,) = await scene.answers(marker)
         row = scene.rigs["feishu"].world.find(answer.id)
         assert not scene.rigs["feishu"].world.entities[row["card_id"]]["streaming"], (

@@ -10,6 +10,8 @@ from typing import Any, Protocol
 import aiohttp
 import httpx2
 
+LONGEST = 32 << 20  # bytes of one line, far above any answer: what never ends must not fill memory
+
 
 class SDKClient(Protocol):
     """What is asked of ``AsyncAnthropic`` and ``AsyncOpenAI``."""
@@ -82,10 +84,11 @@ async def events(response: httpx2.Response) -> AsyncIterator[tuple[bytes, bytes]
 
 class EventDecoder:
     """Bytes as they come, events as they are whole ("Interpreting an event stream" in the
-    standard)."""
+    standard). Raises ValueError for a line that does not end."""
 
     def __init__(self) -> None:
         self._unfinished: list[bytes] = []
+        self._waiting = 0  # bytes of it
         self._after_return = False
         self._name = b""
         self._data: list[bytes] = []
@@ -100,8 +103,12 @@ class EventDecoder:
         if self._unfinished and lines[0].endswith((b"\n", b"\r")):
             lines[0] = b"".join((*self._unfinished, lines[0]))
             self._unfinished.clear()
+            self._waiting = 0
         if not lines[-1].endswith((b"\n", b"\r")):
             self._unfinished.append(lines.pop())
+            self._waiting += len(self._unfinished[-1])
+            if self._waiting > LONGEST:
+                raise ValueError(f"a line of more than {LONGEST} bytes")
         events: list[tuple[bytes, bytes]] = []
         for line in lines:
             self._read(line.rstrip(b"\r\n"), events)

@@ -61,6 +61,10 @@ class Reader:
             self.frames.append(frame)
             return frame
 
+    async def until(self, response: aiohttp.ClientResponse, kind: str) -> None:
+        while (await self.next(response)).kind != kind:
+            pass
+
     def transcript(self) -> bytes:
         return json.dumps([frame.data for frame in self.frames if frame.kind == "item"]).encode()
 
@@ -72,8 +76,7 @@ async def test_items_come_first_with_their_numbers_then_the_state_then_ready(
     await house.turn(thread, "hi")
     reader = Reader(session)
     async with reader.open(f"thread={thread}") as response:
-        while (await reader.next(response)).kind != "ready":
-            pass
+        await reader.until(response, "ready")
     kinds = [frame.kind for frame in reader.frames]
     assert kinds == ["item"] * (len(kinds) - 2) + ["snapshot", "ready"]
     assert [frame.id for frame in reader.frames if frame.kind == "item"] == [
@@ -151,8 +154,7 @@ async def test_a_line_cut_at_every_event_of_a_turn_loses_and_repeats_nothing(
             transcript, frames = await one_turn(house, session, query, cut)
             reader = Reader(session)
             async with reader.open(query) as response:
-                while (await reader.next(response)).kind != "ready":
-                    pass
+                await reader.until(response, "ready")
             return transcript, frames, reader.transcript()
 
     whole, frames, again = await run(None)
@@ -173,8 +175,7 @@ async def test_a_reader_that_comes_in_the_middle_sees_the_text_so_far_and_no_wor
         house.emit(thread, TextDelta("t", word))
     reader = Reader(session)
     async with reader.open(f"thread={thread}") as response:
-        while (await reader.next(response)).kind != "ready":
-            pass
+        await reader.until(response, "ready")
         house.emit(thread, TextDelta("t", "d"))
         assert (await reader.next(response)).data["text"] == "d"
     snapshot = next(frame.data for frame in reader.frames if frame.kind == "snapshot")
@@ -206,8 +207,7 @@ async def test_a_turns_end_comes_after_its_answer(
     thread = house.thread_at(place("c"))
     reader = Reader(session)
     async with reader.open(f"thread={thread}") as response:
-        while (await reader.next(response)).kind != "ready":
-            pass
+        await reader.until(response, "ready")
         await house.turn(thread, "the answer")
         while (frame := await reader.next(response)).kind != "turn_ended":
             pass
@@ -228,8 +228,7 @@ async def test_previews_come_as_growth_and_end_with_the_post(
     thread = house.thread_at(place("c"))
     reader, said = Reader(session), ""
     async with reader.open("chat=c") as response:
-        while (await reader.next(response)).kind != "ready":
-            pass
+        await reader.until(response, "ready")
         for text in ("one", "one 🎉", "one 🎉 two", "other", ""):
             await house.web.revise(place("c"), None, text)
             while (frame := await reader.next(response)).kind != "preview" or (
@@ -247,8 +246,7 @@ async def test_a_chat_that_does_not_exist_yet_is_followed_from_its_first_word(
 ) -> None:
     reader = Reader(session)
     async with reader.open("chat=fresh") as response:
-        while (await reader.next(response)).kind != "ready":
-            pass
+        await reader.until(response, "ready")
         await house.web.browser.say("fresh", "hello", "0123456789")
         while (frame := await reader.next(response)).kind != "item":
             pass
@@ -272,8 +270,7 @@ async def test_open_streams_do_not_hold_the_door(tmp_path: Path) -> None:
             )
             reader = Reader(session)
             response = await session.get("/api/v1/events?chat=c")
-            while (await reader.next(response)).kind != "ready":
-                pass
+            await reader.until(response, "ready")
         assert (await response.content.read()).endswith(b"\n\n"), (
             "the stream ends between two events"
         )
@@ -329,13 +326,11 @@ async def test_twenty_readers_of_a_thread_ask_the_store_once_after_a_commit(
         readers = [Reader(session) for _ in range(20)]
         streams = [await stack.enter_async_context(one.open(f"thread={thread}")) for one in readers]
         for reader, stream in zip(readers, streams, strict=True):
-            while (await reader.next(stream)).kind != "ready":
-                pass
+            await reader.until(stream, "ready")
         monkeypatch.setattr(house, "history", history)
         await house.turn(thread, "hi")
         for reader, stream in zip(readers, streams, strict=True):
-            while (await reader.next(stream)).kind != "turn_ended":
-                pass
+            await reader.until(stream, "turn_ended")
     transcripts = {reader.transcript() for reader in readers}
     assert len(transcripts) == 1
     assert json.loads(transcripts.pop())[-1]["seq"] == house.history_of[thread][-1].seq
@@ -349,14 +344,12 @@ async def test_words_that_come_together_are_told_together(
     reader = Reader(session)
     words = [f"word{number} " for number in range(300)]
     async with reader.open(f"thread={thread}") as response:
-        while (await reader.next(response)).kind != "ready":
-            pass
+        await reader.until(response, "ready")
         house.emit(thread, TurnStarted("t", "message"))
         for word in words:
             house.emit(thread, TextDelta("t", word))
         house.emit(thread, TurnEnded("t", "answered", "".join(words)))
-        while (await reader.next(response)).kind != "turn_ended":
-            pass
+        await reader.until(response, "turn_ended")
     deltas = [frame.data["text"] for frame in reader.frames if frame.kind == "text_delta"]
     assert "".join(deltas) == "".join(words)
     assert len(deltas) < 10

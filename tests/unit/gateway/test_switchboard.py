@@ -236,22 +236,36 @@ async def test_an_hours_outage_sees_at_most_a_hundred_tries_and_ends_within_a_mi
     await ended(task)
 
 
-async def test_a_dozen_failures_of_different_kinds_keep_nobody_away_for_long(board: Board) -> None:
+async def test_eight_failures_of_different_kinds_keep_nobody_away_for_long(board: Board) -> None:
     """What platforms say in an outage of some seconds: refused, a limit of two seconds, 5xx."""
-    kinds = [OSError("refused"), RateLimited(2.0), NotReady("502")] * 4
-    failures = iter(kinds)
+    failures = iter(([OSError("refused"), RateLimited(2.0), NotReady("502")] * 3)[:8])
 
     def fails() -> None:
         error = next(failures, None)
         if error is not None:
             raise error
 
-    switch = board.make("fake")
     board.breaks["fake"] = fails
-    task = asyncio.create_task(switch.run())
-    await board.time.run_to(2 * (1 + 2 + 4 + 8) + 4 * 2 + 1)
-    assert state(switch) == "connected"
-    await ended(task)
+    async with board.running("fake") as switch:
+        await board.time.run_to((1 + 2 + 4) + 3 * 2 + (1 + 2) + 1)
+        assert state(switch) == "connected"
+
+
+@pytest.mark.parametrize("kinds", [(OSError, NotReady, ValueError, KeyError), (RateLimited,)])
+async def test_an_hour_of_any_failures_sees_at_most_a_hundred_tries(
+    board: Board, kinds: tuple[Any, ...]
+) -> None:
+    tries = 0
+
+    def fails() -> None:
+        nonlocal tries
+        tries += 1
+        raise kinds[tries % len(kinds)](1.0)
+
+    board.breaks["fake"] = fails
+    async with board.running("fake"):
+        await board.time.run_to(HOUR)
+        assert 60 <= tries <= 100
 
 
 async def test_what_the_platform_asks_for_is_the_pause(board: Board) -> None:
@@ -262,13 +276,11 @@ async def test_what_the_platform_asks_for_is_the_pause(board: Board) -> None:
         if len(tries) < 4:
             raise RateLimited(20.0)
 
-    switch = board.make("fake")
     board.breaks["fake"] = limited
-    task = asyncio.create_task(switch.run())
-    await board.time.run_to(61)
-    assert [round(at) for at in tries] == [0, 20, 40, 60]
-    assert state(switch) == "connected"
-    await ended(task)
+    async with board.running("fake") as switch:
+        await board.time.run_to(61)
+        assert [round(at) for at in tries] == [0, 20, 40, 60]
+        assert state(switch) == "connected"
 
 
 async def test_a_young_outage_is_looked_at_every_fifteen_seconds_at_most(board: Board) -> None:

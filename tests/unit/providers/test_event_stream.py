@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from anthropic._streaming import SSEDecoder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ohmo.providers.sdk.event_stream import EventDecoder
+from ohmo.providers.sdk.event_stream import LONGEST, EventDecoder
 
 PIECES = [b"data", b"event", b":", b" ", b"\n", b"\r", b"\r\n", b"\n\n", b"{}", b"x", "é".encode()]
 
@@ -49,3 +50,11 @@ def test_a_line_in_many_pieces_is_joined_once() -> None:
         assert decoder.feed(b"x" * 50) == []
     (event,) = decoder.feed(b"\n\n")
     assert event == (b"", b"x" * 1_000_000)
+
+
+def test_a_line_that_never_ends_is_given_up() -> None:
+    decoder = EventDecoder()
+    decoder.feed(b"x" * (LONGEST - 1))
+    decoder.feed(b"x")
+    with pytest.raises(ValueError, match="a line of more than"):
+        decoder.feed(b"x")
