@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
-
-from pydantic import ValidationError
+from typing import Protocol
 
 from channels.record import record
 from ohmo.contracts.arrivals import Arrival, Wake
@@ -17,7 +15,7 @@ from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.messages import CallResult, ModelStep, Step, ToolCall, ToolResult, UserStep
 from ohmo.contracts.reports import ArrivalInfo, Replay, Reports, StepInfo, ThreadInfo
 from ohmo.contracts.store import Store
-from ohmo.contracts.tool import Allow, Decision, Deny, Gate, Tool
+from ohmo.contracts.tool import Allow, Decision, Deny, Gate, Toolbox
 from ohmo.contracts.turns import Claim, ThreadSettings, Work
 from ohmo.engine.executor import summary
 from ohmo.providers.middleware import short_name
@@ -61,7 +59,7 @@ class _Past:
 
 class Replaying:
     """``plan`` as for a turn, without beginning one; ``renderings``: the wires of the present
-    models, by name in ``models``; ``tools`` and ``gate``: of the present agent."""
+    models, by name in ``models``; ``toolbox`` and ``gate``: of the present agent."""
 
     def __init__(
         self,
@@ -69,14 +67,14 @@ class Replaying:
         plan: Callable[[Claim, Work], TurnPlan],
         renderings: Callable[[], Sequence[Rendering]],
         models: Sequence[str],
-        tools: Mapping[str, Tool[Any]],
+        toolbox: Toolbox,
         gate: Gate,
     ) -> None:
         self._store = store
         self._plan = plan
         self._renderings = renderings
         self._models = models
-        self._tools = tools
+        self._toolbox = toolbox
         self._gate = gate
 
     async def __call__(self, info: ThreadInfo) -> Replay:
@@ -176,14 +174,14 @@ class Replaying:
     ) -> tuple[bool, str]:
         """Whether there was something to judge, and what is otherwise now. What a person was asked
         about may have ended either way."""
-        tool = self._tools.get(call.name)
+        tool = self._toolbox.tools().get(call.name)
         if tool is None or turn not in past.begun:
             return False, ""
         plan = self._plan(past.claim(past.info.settings), past.work(turn))
         context = self._ledger(past, turn, plan, _Again(())).call_context(call, lambda _: None)
         try:
-            footprint = tool.footprint(tool.input.model_validate(dict(call.arguments)), plan.cwd)
-        except (ValidationError, OSError, OhmoError, ValueError):
+            footprint = tool.footprint(tool.parse(call.arguments), plan.cwd)
+        except (OSError, OhmoError, ValueError):
             return False, ""
         decision = await self._gate.judge(call, footprint, context, _unanswered)
         return True, _otherwise(decision, result)

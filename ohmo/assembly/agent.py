@@ -6,9 +6,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 from channels.contract import Address
 from channels.record import record
@@ -16,8 +14,8 @@ from ohmo.ambient import Failpoint
 from ohmo.config.load import Config
 from ohmo.contracts.cron import JobTools
 from ohmo.contracts.outbox import Grant
-from ohmo.contracts.provider import ToolSpec
-from ohmo.contracts.tool import Tool
+from ohmo.contracts.provider import Call
+from ohmo.contracts.tool import Toolbox
 from ohmo.discovery import load, scan
 from ohmo.engine.executor import Executor
 from ohmo.engine.loop import Engine, Reasoner
@@ -27,23 +25,20 @@ from ohmo.permissions.policy import Host, Policies, sensitive_of, snapshot_of
 from ohmo.providers import build
 from ohmo.providers.build import endpoint_of
 from ohmo.providers.model_list import has, in_words
-from ohmo.providers.models import Call, Price
-from ohmo.tools.catalogue import load_tools, tool_specs
-from ohmo.tools.inputs import explain
+from ohmo.providers.models import Price
+from ohmo.tools.catalogue import Catalogue, load_tools
 from ohmo.tools.workbench import Limits, Workbench
 
 
 @record
 class AgentParts:
-    """``tools`` are those the model is shown, in a fixed order; their schemas are made when a turn
-    first asks."""
+    """What runs turns, and what it is made of."""
 
     engine: Engine
     model: build.Model
-    tools: Callable[[], tuple[ToolSpec, ...]]
+    toolbox: Toolbox
     workbench: Workbench
     policies: Policies
-    known: Mapping[str, Tool[Any]]
     gate: LayeredGate
 
 
@@ -111,20 +106,19 @@ def build_agent(
         place=cron.place if cron is not None else None,
         largest=largest,
     )
-    tools: Mapping[str, Tool[Any]] = load_tools(bench)
+    toolbox = Catalogue(load_tools(bench))
     policies = Policies(snapshot, host)
     gate = LayeredGate(policies.judging, grants)
     executor = Executor(
-        tools,
+        toolbox,
         gate,
         width=config.limits.parallel_tools,
-        explain=lambda _, error: explain(error),
         failpoint=failpoint,
         redact=redactor(config),
     )
     reasoner = Reasoner(call, failpoint=failpoint)
     engine = Engine(reasoner, executor, max_steps=config.limits.max_steps)
-    return AgentParts(engine, model, cache(lambda: tool_specs(tools)), bench, policies, tools, gate)
+    return AgentParts(engine, model, toolbox, bench, policies, gate)
 
 
 def redactor(config: Config) -> Callable[[str], str]:

@@ -20,6 +20,7 @@ from ohmo.approvals.answering import Approvals
 from ohmo.bus import MessageBus
 from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError
+from ohmo.contracts.provider import Call
 from ohmo.contracts.reports import Reports
 from ohmo.contracts.store import Store
 from ohmo.control.metrics import Metrics
@@ -29,7 +30,6 @@ from ohmo.discovery import load
 from ohmo.gateway.access import Access
 from ohmo.gateway.connections import Connections
 from ohmo.gateway.notices import Notices
-from ohmo.providers.models import Call
 from ohmo.sessions.clock import HeldClock, MarkFile, boot_id
 from ohmo.tracing import endpoint
 

@@ -168,7 +168,7 @@ def _build(
     clock = deps.environment.clock
     new_id = deps.environment.new_id
     standing = partial(standing_of, access=deps.access)
-    planner = Planner(deps.config, agent.policies, agent.model, agent.tools, standing, clock)
+    planner = Planner(deps.config, agent.policies, agent.model, agent.toolbox, standing, clock)
     pool = build_pool(deps, agent, planner, clockwork, wired)
     known = commands()
     board = build_board(deps, wired.links, pool, known, clockwork.zone, sent)
@@ -180,7 +180,7 @@ def _build(
     intake = build_intake(deps, pool, clockwork, desk, again, questions, full_auto)
     deps.bus.subscribe(storing=pool.storing, stored=intake.hear)
     replaying = Replaying(
-        store, planner.of, agent.model.renderings, agent.model.models, agent.known, agent.gate
+        store, planner.of, agent.model.renderings, agent.model.models, agent.toolbox, agent.gate
     )
     marks = deps.environment.marks(deps.config.home.root)
     followed = clockwork.scheduler.look_again

@@ -180,7 +180,7 @@ def build_pool(
     fetch = AttachmentFetcher(media, deps.connections.fetch)
     session_deps = SessionDeps(
         store=deps.store,
-        agent=agent.engine,
+        agents=lambda _: agent.engine,
         plan=planner,
         input=TurnInput(step=writer, context=writer.context, fetch=fetch),
         output=_output(deps, wired, redact),

@@ -31,8 +31,10 @@ class Ledger(Protocol):
     each method returns after the commit, but for a final answer: that is one transaction with its
     post and the end of the turn. Raises LeaseLost: stop at once, somebody else owns the thread."""
 
-    async def request(self, *, shrink: bool = False) -> ModelRequest:
-        """May compact first; ``shrink`` after "prompt too long"."""
+    async def request(
+        self, *, shrink: bool = False, tell: Callable[[CompactionProgress], None] = ...
+    ) -> ModelRequest:
+        """May compact first, of which ``tell`` hears; ``shrink`` after "prompt too long"."""
         ...
 
     def open_calls(self) -> tuple[OpenCall, ...]:

@@ -19,6 +19,7 @@ OhmoError
     ├── BadKey             the key is missing or wrong
     │   └── NotAllowed     the key is known, and may not do this
     └── NoSuchModel        the endpoint has no route for this model
+BadArguments (OhmoError)   arguments that do not fit a tool; the model is told, the turn goes on
 ValueError                 an address (`CHANNEL:REST`) that cannot be read
 └── NotConnected           its channel is not connected now: read it later
     └── NotEnabled         nor will it be before config.yaml enables it
@@ -121,3 +122,7 @@ class NotConnected(ValueError):
 
 class NotEnabled(NotConnected):
     """The channel that would read the address is not enabled in the configuration."""
+
+
+class BadArguments(OhmoError):
+    """The arguments do not fit the tool: a line for each problem."""

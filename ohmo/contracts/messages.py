@@ -11,6 +11,9 @@ from channels.record import record
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
+MOST_PLACES = 8
+"""Paths or hosts that one result names of what it read or wrote."""
+
 UNREADABLE = "unreadable_arguments"
 """The one key of arguments that nobody could read; its value is what the model wrote."""
 
@@ -80,6 +83,10 @@ class ToolResult:
     spill: Path | None = None
     tools: tuple[str, ...] = ()  # names of tools the model is shown from now on in this session
     refused: Layer | None = None  # None: the call ran
+    reads: tuple[str, ...] = ()  # what it looked at, of the footprint; at most ``MOST_PLACES``
+    writes: tuple[str, ...] = ()  # what it changed, alike
+    #: Where foreign words came from: ``web:HOST``, ``mcp:SERVER``, ``file:PERSON``, ``agent:ID``.
+    taint: tuple[str, ...] = ()
 
 
 Block = Text | Image | Thinking | ToolCall | ToolResult
@@ -89,7 +96,9 @@ Block = Text | Image | Thinking | ToolCall | ToolResult
 class UserStep:
     blocks: tuple[Text | Image, ...]
     person: str
-    source: Literal["message", "steer", "wake", "notice", "context"]
+    #: ``context``: what was overheard, or how things stand (date, branch) as the turn began;
+    #: ``memory``: notes that were recalled for it.
+    source: Literal["message", "steer", "wake", "notice", "context", "memory"]
     bot: bool = False  # another program said it
 
 
@@ -119,8 +128,13 @@ class CallResult:
 
 @record
 class Compaction:
-    summary: str
+    """From here on a request sends less; in the log, so that a restart sends the same bytes."""
+
+    summary: str  # of everything before ``keeps_from``; empty: nothing was summed up
     keeps_from: int  # seq of the first step that is still sent whole
+    clears_before: int = 0  # results with a lower seq are sent as one line each
+    carry: str = ""  # what was carried over, as the model is told it
+    tokens: tuple[int, ...] = ()  # estimated, of the conversation before and after
 
 
 Step = UserStep | ModelStep | CallStarted | CallResult | Compaction

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Literal, Protocol
 
 from channels.record import record
@@ -29,6 +29,21 @@ class ToolSpec:
 
 
 @record
+class Payer:
+    """For whom a model is asked: whose budgets bear it. Empty: nobody of that kind."""
+
+    turn: str = ""
+    thread: str = ""
+    person: str = ""
+    job: str = ""
+
+
+#: What a model is asked for: a step of a turn, a summary of a conversation, notes, a hook's
+#: judgement, the choice of a tier or agent, a trial of a profile, a foreign CLI.
+Purpose = Literal["turn", "compaction", "memory", "hook", "choice", "check", "foreign"]
+
+
+@record
 class ModelRequest:
     """What a model is asked."""
 
@@ -40,10 +55,11 @@ class ModelRequest:
     steps: tuple[Step, ...]
     max_output: int  # tokens
     effort: Literal["low", "medium", "high"] | None  # None: the model's own
-    purpose: str  # what it is counted under
+    purpose: Purpose  # what it is counted under
     #: Every tool that is or was kept back, found ones too, for endpoints that keep tools back
     #: themselves.
     deferred: tuple[ToolSpec, ...] = ()
+    payer: Payer = Payer()  # never part of the bytes that are sent, nor of their digest
 
     @property
     def core(self) -> tuple[ToolSpec, ...]:
@@ -85,6 +101,16 @@ class Reply:
 
 #: Any number of the first three, then exactly one Reply.
 ModelEvent = Delta | Notice | Restarted | Reply
+
+#: Asks a model. Raises ProviderError subclasses only.
+Call = Callable[[ModelRequest], AsyncIterator[ModelEvent]]
+
+
+class Link(Protocol):
+    """A piece of the chain around a model: sees the request, what is asked next, and what comes of
+    it. Raises ProviderError subclasses only."""
+
+    def __call__(self, request: ModelRequest, ask: Call) -> AsyncIterator[ModelEvent]: ...
 
 
 class Provider(Protocol):

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Generic, Literal, Protocol, TypeVar, get_args
-
-from pydantic import BaseModel
+from typing import Any, Generic, Literal, Protocol, TypeVar, get_args
 
 from channels.contract import Choice, Outbound
 from channels.record import record
 from ohmo.contracts.messages import Json, Layer, ToolCall, ToolResult
 from ohmo.contracts.provider import ToolSpec
 
-Input = TypeVar("Input", bound=BaseModel, contravariant=True)
+Input = TypeVar("Input")
 Mode = Literal["default", "plan", "full_auto"]
 Standing = Literal["guest", "user", "admin", "owner"]
 _STANDINGS = get_args(Standing)  # the least first
@@ -154,6 +152,9 @@ class CallContext:
     hidden: frozenset[str] = frozenset()
     judged: Judged = Judged()  # nothing, until the gate has allowed the call
     policy: PolicySnapshot | None = None  # the one its turn began under, None: not known
+    #: Where foreign words of this session came from so far (``ToolResult.taint``).
+    taint: frozenset[str] = frozenset()
+    agent: str = ""  # which subagent asks, empty: the person's own
 
 
 class Tool(Protocol, Generic[Input]):
@@ -162,11 +163,36 @@ class Tool(Protocol, Generic[Input]):
     @property
     def description(self) -> str: ...
     @property
-    def input(self) -> type[BaseModel]: ...
+    def schema(self) -> Mapping[str, Json]:
+        """JSON Schema as the model is shown it: flat, without ``$ref``."""
+        ...
+
+    def parse(self, arguments: Mapping[str, Json]) -> Input:
+        """Raises BadArguments."""
+        ...
+
     def footprint(self, arguments: Input, cwd: Path) -> Footprint: ...
     async def run(self, arguments: Input, context: CallContext) -> ToolOutput:
         """May be cancelled at any await and must leave nothing running. Raises nothing it can
         express as an error result."""
+        ...
+
+
+class Toolbox(Protocol):
+    """What tools there are now; it may change between turns. A session is shown the core it began
+    with, so that its bytes stay."""
+
+    @property
+    def revision(self) -> int:
+        """Another one after every change."""
+        ...
+
+    def tools(self) -> Mapping[str, Tool[Any]]:
+        """By name, sorted."""
+        ...
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """As models are told of them, in a fixed order."""
         ...
 
 

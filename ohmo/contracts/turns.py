@@ -37,6 +37,7 @@ class ThreadSettings:
     workspace: str | None = None
     title: str | None = None
     shelf: Shelf | None = None
+    agent: str | None = None
 
     def over(self, older: ThreadSettings) -> ThreadSettings:
         """These choices, and the older ones where nothing was chosen now."""

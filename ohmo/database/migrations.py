@@ -214,6 +214,26 @@ CREATE TABLE speakers (
   day BIGINT NOT NULL, PRIMARY KEY (channel, account, person)) /*without rowid*/
 """
 
+# What was spent, by whose budget it counts against; and what was kept of folders before a turn
+# changed them. ``day`` is '' where a total does not begin anew each day.
+_SEVENTH = """
+CREATE TABLE spending (
+  scope TEXT NOT NULL CHECK (scope IN ('turn','thread','person','job','day')), name TEXT NOT NULL,
+  day TEXT NOT NULL, tokens BIGINT NOT NULL, micro_usd BIGINT NOT NULL,
+  PRIMARY KEY (scope, name, day)) /*without rowid*/;
+INSERT INTO spending SELECT 'thread', thread, '', SUM(input + cached + written + output),
+  COALESCE(SUM(micro_usd), 0) FROM usage WHERE thread IS NOT NULL GROUP BY thread;
+INSERT INTO spending SELECT 'person', person, day, SUM(input + cached + written + output),
+  COALESCE(SUM(micro_usd), 0) FROM usage WHERE person IS NOT NULL GROUP BY person, day;
+INSERT INTO spending SELECT 'day', '', day, SUM(input + cached + written + output),
+  COALESCE(SUM(micro_usd), 0) FROM usage GROUP BY day;
+CREATE TABLE checkpoints (
+  id TEXT PRIMARY KEY, thread TEXT NOT NULL REFERENCES threads, turn TEXT NOT NULL,
+  repo TEXT NOT NULL, tree TEXT NOT NULL, bytes BIGINT NOT NULL, at BIGINT NOT NULL,
+  gone_at BIGINT);
+CREATE INDEX checkpoints_thread ON checkpoints (thread, at) WHERE gone_at IS NULL
+"""
+
 # Parents before children, so that references hold at every moment of a copy.
 TABLES = (
     "threads",
@@ -232,6 +252,8 @@ TABLES = (
     "usage",
     "audit",
     "speakers",
+    "spending",
+    "checkpoints",
 )
 
 
@@ -240,7 +262,7 @@ def statements_of(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(";") if part.strip())
 
 
-_FORMS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH)
+_FORMS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH)
 MIGRATIONS: Mapping[int, tuple[str, ...]] = {
     number: statements_of(text) for number, text in enumerate(_FORMS, start=1)
 }

@@ -6,15 +6,13 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 from weakref import WeakValueDictionary
-
-from pydantic import BaseModel, ValidationError
 
 from channels.errors import Unavailable
 from channels.record import record
@@ -28,7 +26,7 @@ from ohmo.contracts.agent import (
     ToolRefused,
     ToolStarted,
 )
-from ohmo.contracts.errors import StoreError
+from ohmo.contracts.errors import BadArguments, StoreError
 from ohmo.contracts.messages import UNREADABLE, CallStarted, Layer, ToolCall, ToolResult
 from ohmo.contracts.tool import (
     Allow,
@@ -40,6 +38,7 @@ from ohmo.contracts.tool import (
     Gate,
     Question,
     Tool,
+    Toolbox,
     ToolOutput,
     Verdict,
 )
@@ -56,14 +55,13 @@ HINT_AT = 3  # equal calls with equal results
 STOP_AT = 5
 FEW_TOOLS = 30  # so many are all named to a model that asks for one that is not there
 ToolEvent = ToolStarted | ToolRefused | ToolProgress | ToolDone | PlanUpdated
-Explain = Callable[[str, ValidationError], str]
 
 
 @record
 class _Prepared:
     call: ToolCall
     tool: Tool[Any]
-    arguments: BaseModel
+    arguments: Any
     footprint: Footprint
 
 
@@ -155,24 +153,21 @@ class _Call:
 
 
 class Executor:
-    """``explain`` turns a validation error into one line for the model; ``failpoint`` is hit as
-    tool.before, tool.running, tool.after. ``redact`` takes secrets out of what a tool says: the
-    model, the transcript and whoever watches read it without them."""
+    """``failpoint`` is hit as tool.before, tool.running, tool.after. ``redact`` takes secrets out
+    of what a tool says: the model, the transcript and whoever watches read it without them."""
 
     def __init__(
         self,
-        tools: Mapping[str, Tool[Any]],
+        toolbox: Toolbox,
         gate: Gate,
         *,
         width: int = 8,
-        explain: Explain,
         failpoint: Callable[[str], None],
         redact: Callable[[str], str] = str,
     ) -> None:
-        self._tools = tools
+        self._toolbox = toolbox
         self._gate = gate
         self._width = width
-        self._explain = explain
         self._failpoint = failpoint
         self._redact = redact
         self._writing: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
@@ -304,10 +299,11 @@ class Executor:
             return Deny("gate", why, Layer.UNJUDGED)
 
     def _prepare(self, call: ToolCall, context: CallContext) -> _Prepared | _Refusal:
-        tool = self._tools.get(call.name)
+        tools = self._toolbox.tools()
+        tool = tools.get(call.name)
         allowed = {spec.name: spec for spec in context.tools}
         if tool is None or (allowed and call.name not in allowed):
-            names = sorted(allowed or self._tools)
+            names = sorted(allowed or tools)
             why = f"There is no tool named {call.name}. Tools: {', '.join(names)}."
             if len(names) > FEW_TOOLS:
                 near = get_close_matches(call.name, names, n=5, cutoff=0.5)
@@ -326,9 +322,9 @@ class Executor:
             why = f"{call.name}: arguments are not valid JSON: {written}{schema}"
             return _Refusal(Layer.ARGUMENTS, why)
         try:
-            arguments = tool.input.model_validate(dict(call.arguments))
-        except ValidationError as error:
-            return _Refusal(Layer.ARGUMENTS, self._explain(call.name, error) + schema)
+            arguments = tool.parse(call.arguments)
+        except BadArguments as error:
+            return _Refusal(Layer.ARGUMENTS, f"{error}{schema}")
         try:
             footprint = tool.footprint(arguments, context.cwd)
         except Exception as error:  # noqa: BLE001 - a footprint reads the arguments and the disk, both of which may be anything

@@ -4,7 +4,7 @@ model."""
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from ohmo.contracts.agent import (
@@ -22,11 +22,10 @@ from ohmo.contracts.agent import (
 )
 from ohmo.contracts.errors import CutOff, Empty, Overloaded, ProviderError, TimedOut, TooLong
 from ohmo.contracts.messages import ModelStep, Text
-from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Notice, Reply, Restarted
+from ohmo.contracts.provider import Call, Delta, Notice, Reply, Restarted
 from ohmo.engine.concurrency import closable
 from ohmo.engine.executor import Executor, LoopGuard
 
-Call = Callable[[ModelRequest], AsyncIterator[ModelEvent]]
 Thought = TextDelta | TextReset | ModelDone | Status
 
 

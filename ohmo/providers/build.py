@@ -26,7 +26,7 @@ from ohmo.contracts.errors import (
     TooLong,
 )
 from ohmo.contracts.messages import Text, UserStep
-from ohmo.contracts.provider import ModelRequest, Provider, Reply, Section
+from ohmo.contracts.provider import Call, ModelRequest, Provider, Reply, Section
 from ohmo.discovery import load, scan
 from ohmo.lifecycle import within
 from ohmo.providers.lazy_provider import LazyProvider
@@ -41,7 +41,7 @@ from ohmo.providers.middleware import (
     waiting,
 )
 from ohmo.providers.model_list import Detected, Probe, detect, in_words, offered, probe
-from ohmo.providers.models import Call, Endpoint, Load, Manifest, Price
+from ohmo.providers.models import Endpoint, Load, Manifest, Price
 from ohmo.providers.request_bytes import Rendering
 from ohmo.providers.wire_parts import streaming
 

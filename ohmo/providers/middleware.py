@@ -23,8 +23,8 @@ from ohmo.contracts.errors import (
     TooLong,
 )
 from ohmo.contracts.messages import ModelStep, Text, ToolCall
-from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Notice, Reply, Restarted
-from ohmo.providers.models import Call, Price, known, plain_name
+from ohmo.contracts.provider import Call, Delta, ModelEvent, ModelRequest, Notice, Reply, Restarted
+from ohmo.providers.models import Price, known, plain_name
 from ohmo.providers.wire_parts import streaming
 
 

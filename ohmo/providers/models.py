@@ -110,7 +110,6 @@ def known(model: str) -> Model:
     return Model(window, window // 4, None)
 
 
-Call = Callable[[ModelRequest], AsyncIterator[ModelEvent]]
 Load = Callable[[str], object]  # ohmo.discovery.load
 
 

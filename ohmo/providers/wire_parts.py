@@ -39,8 +39,7 @@ from ohmo.contracts.messages import (
     ToolCall,
     UserStep,
 )
-from ohmo.contracts.provider import ModelEvent, ModelRequest
-from ohmo.providers.models import Call
+from ohmo.contracts.provider import Call, ModelEvent, ModelRequest
 
 
 @asynccontextmanager

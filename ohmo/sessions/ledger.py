@@ -9,13 +9,20 @@ from dataclasses import field, replace
 from channels.contract import Address, Clock, Inbound, Outbound
 from channels.record import record
 from ohmo.ambient import NewId
-from ohmo.contracts.agent import Event, ModelDone, OpenCall, TextDelta, TextReset
+from ohmo.contracts.agent import (
+    CompactionProgress,
+    Event,
+    ModelDone,
+    OpenCall,
+    TextDelta,
+    TextReset,
+)
 from ohmo.contracts.arrivals import Again, Arrival, Wake
 from ohmo.contracts.errors import TooLong
 from ohmo.contracts.inwriter import ToStep, in_writer
 from ohmo.contracts.messages import CallResult, ModelStep, Step, Text, ToolCall, Usage, UserStep
 from ohmo.contracts.outbox import PostRow
-from ohmo.contracts.provider import ModelRequest
+from ohmo.contracts.provider import ModelRequest, Payer
 from ohmo.contracts.store import Store
 from ohmo.contracts.tool import CallContext, ToolOutput, Verdict
 from ohmo.contracts.turns import Claim, TurnCost, Work
@@ -157,6 +164,10 @@ class TurnLedger:
         self._final: ModelStep | None = None
         self._spent: Usage | None = None
         self._cost = TurnCost()  # of this run of the turn
+        first = run.work.arrivals[0]
+        occurrence = first.occurrence if isinstance(first, Wake) else None
+        job = occurrence.job if occurrence is not None else ""
+        self._payer = Payer(run.turn, run.claim.thread, run.plan.person, job)
         open_calls = run.transcript.open_calls()
         # of an earlier run of this turn
         self._interrupted = frozenset(open_call.call.id for open_call in open_calls)
@@ -185,7 +196,12 @@ class TurnLedger:
             self._final = self._spent = None
             await self._append((step,), (), spent)
 
-    async def request(self, *, shrink: bool = False) -> ModelRequest:
+    async def request(
+        self,
+        *,
+        shrink: bool = False,
+        tell: Callable[[CompactionProgress], None] = lambda _: None,  # noqa: ARG002
+    ) -> ModelRequest:
         await self.flush()
         if shrink and not self._transcript.shrink():
             raise TooLong(
@@ -208,6 +224,7 @@ class TurnLedger:
             effort=plan.effort,
             purpose="turn",
             deferred=plan.deferred,
+            payer=self._payer,
         )
 
     def open_calls(self) -> tuple[OpenCall, ...]:

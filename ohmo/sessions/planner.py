@@ -7,7 +7,6 @@ import platform
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime, timedelta
-from functools import cached_property
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -16,7 +15,8 @@ from channels.record import record
 from ohmo.ambient import Ambient
 from ohmo.config.load import Config
 from ohmo.config.values import Secret
-from ohmo.context import Persona, system_prompt, tokens_of
+from ohmo.context.prompt import Persona, system_prompt
+from ohmo.context.window import tokens_of
 from ohmo.contracts.agent import Agent, Event
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import Report
@@ -30,6 +30,7 @@ from ohmo.contracts.tool import (
     PolicySnapshot,
     Question,
     Standing,
+    Toolbox,
     least,
     strictest,
 )
@@ -40,6 +41,7 @@ from ohmo.providers.models import known
 from ohmo.sessions.clock import HeldClock
 
 LEAST_BUDGET = 2_000  # tokens of conversation even with the smallest model
+SESSIONS = 2_000  # whose prompts and tools are remembered
 FOUND_TOKENS = 4_000  # room for tools that a session finds; the reserve bears what is beyond
 
 
@@ -66,6 +68,7 @@ class TurnPlan:
     free_until: datetime | None = None
     mode_after: Mode = "default"
     policy: PolicySnapshot | None = None  # the one the turn began under, None: not known
+    agent: str = ""  # who runs it; empty: the engine of the house
     # what the configuration that holds at a call leaves of mode and role
     capped: Callable[[Mode, Standing], tuple[Mode, Standing]] = lambda mode, role: (mode, role)
 
@@ -98,7 +101,7 @@ class Planner:
         config: Config,
         policies: Policies,
         model: Model,
-        tools: Callable[[], tuple[ToolSpec, ...]],
+        toolbox: Toolbox,
         standing_of: Callable[[Arrival], Standing],
         clock: HeldClock,
     ) -> None:
@@ -106,12 +109,14 @@ class Planner:
         self._config = config
         self._policies = policies
         self._model = model
-        self._all_tools = tools
+        self._toolbox = toolbox
         self._standing_of = standing_of
         self._clock = clock
         root = config.home.root
         self._persona = Persona(root / "SOUL.md", root / "USER.md", root / "AGENTS.md")
         self._prompts: dict[tuple[str, int, str, str], tuple[Section, ...]] = {}
+        self._cores: dict[tuple[str, int], tuple[ToolSpec, ...]] = {}
+        self._tool_tokens = (0, 0)  # revision of the toolbox, tokens
 
     @in_writer
     def under(self, first: Arrival) -> BegunUnder:
@@ -155,7 +160,7 @@ class Planner:
         return TurnPlan(
             model=model,
             system=system,
-            tools=self._all_tools(),
+            tools=self._tools(claim),
             budget=self._budget(model, system, max_output),
             max_output=max_output,
             effort=None,
@@ -170,6 +175,7 @@ class Planner:
             free_until=settings.free_until if mode == "full_auto" else None,
             mode_after=configured,
             policy=under.policy,
+            agent=settings.agent or "",
             capped=self._capped(first, mode_chosen=settings.mode is not None),
         )
 
@@ -190,19 +196,29 @@ class Planner:
         reserve = min(self._config.limits.compaction_reserve, window // 4)
         answer = min(max_output, window // 4)
         prompt = sum(tokens_of(section.text) for section in system)
-        return max(LEAST_BUDGET, window - reserve - answer - prompt - self._tool_tokens)
+        revision, tools = self._tool_tokens
+        if revision != self._toolbox.revision:
+            shown = 0
+            deferred = 0
+            for spec in self._toolbox.specs():
+                tokens = tokens_of(f"{spec.name} {spec.description} {spec.schema}")
+                if spec.deferred:
+                    deferred += tokens
+                else:
+                    shown += tokens
+            tools = shown + min(FOUND_TOKENS, deferred)
+            self._tool_tokens = (self._toolbox.revision, tools)
+        return max(LEAST_BUDGET, window - reserve - answer - prompt - tools)
 
-    @cached_property
-    def _tool_tokens(self) -> int:
-        shown = 0
-        deferred = 0
-        for spec in self._all_tools():
-            tokens = tokens_of(f"{spec.name} {spec.description} {spec.schema}")
-            if spec.deferred:
-                deferred += tokens
-            else:
-                shown += tokens
-        return shown + min(FOUND_TOKENS, deferred)
+    def _tools(self, claim: Claim) -> tuple[ToolSpec, ...]:
+        """The core a session began with, and whatever can be looked for now."""
+        key = (claim.thread, claim.session_seq)
+        specs = self._toolbox.specs()
+        core = self._cores.pop(key, None) or tuple(spec for spec in specs if not spec.deferred)
+        self._cores[key] = core
+        if len(self._cores) > SESSIONS:
+            self._cores.pop(next(iter(self._cores)))
+        return (*core, *(spec for spec in specs if spec.deferred))
 
     def _prompt(self, claim: Claim, cwd: Path, mode: str) -> tuple[Section, ...]:
         key = (claim.thread, claim.session_seq, str(cwd), mode)
@@ -214,7 +230,7 @@ class Planner:
             if newest == prompt:
                 prompt = newest  # the sessions of a day share one
         self._prompts[key] = prompt
-        if len(self._prompts) > 2_000:
+        if len(self._prompts) > SESSIONS:
             self._prompts.pop(next(iter(self._prompts)))
         return prompt
 
@@ -290,7 +306,7 @@ class SessionDeps:
     """What the other rooms do for a turn."""
 
     store: Store
-    agent: Agent
+    agents: Callable[[TurnPlan], Agent]  # who runs a turn
     plan: Callable[[Claim, Work], TurnPlan]  # decides model, prompt and permissions
     input: TurnInput
     output: TurnOutput

@@ -259,7 +259,7 @@ class Session:
                 except ChannelError as error:  # a file cannot be fetched yet
                     outcome = Failed(str(error), retry_after=10.0)
                 else:
-                    events = closable(deps.agent.run(run.turn, ledger))
+                    events = closable(deps.agents(run.plan).run(run.turn, ledger))
                     async with aclosing(events):
                         async for event in events:
                             if isinstance(event, Ended):

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ohmo.context import Window, step_tokens
+from ohmo.context.window import Window, step_tokens
 from ohmo.contracts.agent import OpenCall
 from ohmo.contracts.messages import (
     CallResult,

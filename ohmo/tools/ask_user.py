@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from channels.contract import Choice
 from ohmo.contracts.tool import CallContext, Footprint, Question, ToolOutput
+from ohmo.tools.inputs import PydanticTool
 from ohmo.tools.results import description, error_result, text_result
 from ohmo.tools.workbench import Workbench
 
@@ -20,7 +21,7 @@ class AskUserInput(BaseModel):
     )
 
 
-class AskUser:
+class AskUser(PydanticTool):
     name = "AskUser"
     input = AskUserInput
 

@@ -14,7 +14,7 @@ from ohmo.processes.job import Command, JobEnded, Stream, child_environment
 from ohmo.processes.keeper import COLUMNS, ROWS
 from ohmo.shell.parsing import DEFAULT_PATH, Shell
 from ohmo.shell.reading import environment_of, reads_only, touched
-from ohmo.tools.inputs import SafeText
+from ohmo.tools.inputs import PydanticTool, SafeText
 from ohmo.tools.interactive_commands import waits_for_keyboard
 from ohmo.tools.results import (
     ToolError,
@@ -38,7 +38,7 @@ class BashInput(BaseModel):
     description: str | None = Field(default=None, description="what it does, in a few words")
 
 
-class Bash:
+class Bash(PydanticTool):
     name = "Bash"
     input = BashInput
 

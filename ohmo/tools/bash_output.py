@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.bash import job_report, output_parts
+from ohmo.tools.inputs import PydanticTool
 from ohmo.tools.results import ToolError, description, error_result, text_result
 from ohmo.tools.workbench import Workbench
 
@@ -17,7 +18,7 @@ class BashOutputInput(BaseModel):
     bash_id: str = Field(min_length=1)
 
 
-class BashOutput:
+class BashOutput(PydanticTool):
     name = "BashOutput"
     input = BashOutputInput
 

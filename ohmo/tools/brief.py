@@ -13,7 +13,7 @@ from channels.contract import Outbound
 from channels.durable import replacing
 from ohmo.contracts.messages import ToolResult
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.inputs import PathText
+from ohmo.tools.inputs import PathText, PydanticTool
 from ohmo.tools.results import (
     ToolError,
     absolute_path,
@@ -34,7 +34,7 @@ class BriefInput(BaseModel):
     attachments: list[PathText] = Field(default_factory=list[PathText], max_length=MOST_FILES)
 
 
-class Brief:
+class Brief(PydanticTool):
     """The files are copied when they are shown: what the person gets is what they were then,
     however long the platform is away."""
 

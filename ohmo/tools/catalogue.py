@@ -6,13 +6,13 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import ohmo.tools
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.provider import ToolSpec
 from ohmo.contracts.tool import Tool
-from ohmo.tools.inputs import schema_for_model
 from ohmo.tools.tool_search import ToolSearch, listed
 from ohmo.tools.workbench import Workbench
 
@@ -30,6 +30,26 @@ CORE = (
 )
 """Tools the model is always shown (docs/decisions/0014); whatever is found beside them is
 deferred."""
+
+
+class Catalogue:
+    """Implements ``ohmo.contracts.tool.Toolbox``: the tools of the house, which stay as they were
+    found. Schemas are made when somebody first asks."""
+
+    revision = 1
+
+    def __init__(self, tools: Mapping[str, Tool[Any]]) -> None:
+        self._tools = tools
+
+    def tools(self) -> Mapping[str, Tool[Any]]:
+        return self._tools
+
+    @cached_property
+    def _specs(self) -> tuple[ToolSpec, ...]:
+        return tool_specs(self._tools)
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return self._specs
 
 
 def load_tools(workbench: Workbench) -> Mapping[str, Tool[Any]]:
@@ -62,7 +82,7 @@ def tool_specs(tools: Mapping[str, Tool[Any]]) -> tuple[ToolSpec, ...]:
     ``CORE`` are deferred, and named by ToolSearch, which is left out when there is nothing to
     find."""
     specs = [
-        ToolSpec(name, tool.description, schema_for_model(tool.input), deferred=name not in CORE)
+        ToolSpec(name, tool.description, tool.schema, deferred=name not in CORE)
         for name, tool in sorted(tools.items())
     ]
     kept_back = [spec for spec in specs if spec.deferred]

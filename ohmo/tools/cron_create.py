@@ -15,6 +15,7 @@ from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.tool import CallContext, Footprint, Question, ToolOutput
 from ohmo.cron.spec import rhythm, when_words
 from ohmo.permissions.wording import argument
+from ohmo.tools.inputs import PydanticTool
 from ohmo.tools.results import description, error_result, text_result
 from ohmo.tools.workbench import Workbench, caller, has_scheduler, scheduler_of
 
@@ -36,7 +37,7 @@ class CronCreateInput(BaseModel):
     )
 
 
-class CronCreate:
+class CronCreate(PydanticTool):
     name = "CronCreate"
     input = CronCreateInput
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.cron import BadJob, NoSuchJob
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
+from ohmo.tools.inputs import PydanticTool
 from ohmo.tools.results import description, error_result, text_result
 from ohmo.tools.workbench import Workbench, caller, has_scheduler, scheduler_of
 
@@ -17,7 +18,7 @@ class CronDeleteInput(BaseModel):
     name: str = Field(min_length=1, max_length=100)
 
 
-class CronDelete:
+class CronDelete(PydanticTool):
     name = "CronDelete"
     input = CronDeleteInput
 

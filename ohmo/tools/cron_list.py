@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ohmo.contracts.cron import JobRow, NoSuchJob
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.cron.spec import rhythm, when_words
+from ohmo.tools.inputs import PydanticTool
 from ohmo.tools.results import description, error_result, text_result
 from ohmo.tools.workbench import Workbench, caller, has_scheduler, scheduler_of
 
@@ -18,7 +19,7 @@ class CronListInput(BaseModel):
     name: str | None = Field(default=None, description="its last runs")
 
 
-class CronList:
+class CronList(PydanticTool):
     name = "CronList"
     input = CronListInput
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ohmo.contracts.cron import BadJob, NoSuchJob
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.cron_list import job_line
+from ohmo.tools.inputs import PydanticTool
 from ohmo.tools.results import description, error_result, text_result
 from ohmo.tools.workbench import Workbench, caller, has_scheduler, scheduler_of
 
@@ -19,7 +20,7 @@ class CronToggleInput(BaseModel):
     enabled: bool
 
 
-class CronToggle:
+class CronToggle(PydanticTool):
     name = "CronToggle"
     input = CronToggleInput
 

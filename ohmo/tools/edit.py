@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.files import rewrite, windows_ends
-from ohmo.tools.inputs import PathText
+from ohmo.tools.inputs import PathText, PydanticTool
 from ohmo.tools.results import ToolError, absolute_path, change_in_thread, description
 from ohmo.tools.workbench import Workbench
 
@@ -21,7 +21,7 @@ class EditInput(BaseModel):
     replace_all: bool = False
 
 
-class Edit:
+class Edit(PydanticTool):
     name = "Edit"
     input = EditInput
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.inputs import PathText, SafeText
+from ohmo.tools.inputs import PathText, PydanticTool, SafeText
 from ohmo.tools.results import (
     ToolError,
     absolute_path,
@@ -29,7 +29,7 @@ class GlobInput(BaseModel):
     path: PathText | None = Field(default=None, description="folder")
 
 
-class Glob:
+class Glob(PydanticTool):
     name = "Glob"
     input = GlobInput
 

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.inputs import PathText, SafeText
+from ohmo.tools.inputs import PathText, PydanticTool, SafeText
 from ohmo.tools.results import (
     ToolError,
     absolute_path,
@@ -42,7 +42,7 @@ class GrepInput(BaseModel):
     multiline: bool = False
 
 
-class Grep:
+class Grep(PydanticTool):
     name = "Grep"
     input = GrepInput
 

@@ -3,10 +3,13 @@ input (flat, short), and the words for input that does not fit."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
+from ohmo.contracts.errors import BadArguments
 from ohmo.contracts.messages import Json
 
 
@@ -30,6 +33,23 @@ def _path(text: str) -> str:
 
 SafeText = Annotated[str, Field(min_length=1), AfterValidator(_sound)]
 PathText = Annotated[str, Field(min_length=1), AfterValidator(_sound), AfterValidator(_path)]
+
+
+class PydanticTool:
+    """A tool whose arguments are a Pydantic class."""
+
+    input: type[BaseModel]
+
+    @cached_property
+    def schema(self) -> Mapping[str, Json]:
+        return schema_for_model(self.input)
+
+    def parse(self, arguments: Mapping[str, Json]) -> Any:
+        """Raises BadArguments."""
+        try:
+            return self.input.model_validate(dict(arguments))
+        except ValidationError as error:
+            raise BadArguments(explain(error)) from None
 
 
 _DROPPED = ("title", "additionalProperties", "default")

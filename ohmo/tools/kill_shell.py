@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.bash import job_report
+from ohmo.tools.inputs import PydanticTool
 from ohmo.tools.results import ToolError, description, error_result, text_result
 from ohmo.tools.workbench import Workbench
 
@@ -17,7 +18,7 @@ class KillShellInput(BaseModel):
     shell_id: str = Field(min_length=1)
 
 
-class KillShell:
+class KillShell(PydanticTool):
     name = "KillShell"
     input = KillShellInput
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.edit import replaced
 from ohmo.tools.files import rewrite
-from ohmo.tools.inputs import PathText
+from ohmo.tools.inputs import PathText, PydanticTool
 from ohmo.tools.results import ToolError, absolute_path, change_in_thread, description
 from ohmo.tools.workbench import Workbench
 
@@ -27,7 +27,7 @@ class MultiEditInput(BaseModel):
     edits: list[Change] = Field(min_length=1, max_length=100)
 
 
-class MultiEdit:
+class MultiEdit(PydanticTool):
     name = "MultiEdit"
     input = MultiEditInput
 

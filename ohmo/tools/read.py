@@ -12,7 +12,7 @@ from channels.durable import replacing
 from ohmo.contracts.messages import Image
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.files import PEEK, Opening, Window, coding_of, read_lines, read_piece
-from ohmo.tools.inputs import PathText
+from ohmo.tools.inputs import PathText, PydanticTool
 from ohmo.tools.results import (
     ToolError,
     absolute_path,
@@ -49,7 +49,7 @@ def image_type(start: bytes) -> str | None:
     return next((kind for magic, kind in _IMAGES if start.startswith(magic)), None)
 
 
-class Read:
+class Read(PydanticTool):
     name = "Read"
     input = ReadInput
 

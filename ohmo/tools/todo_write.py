@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, PlanState, ToolOutput
+from ohmo.tools.inputs import PydanticTool
 from ohmo.tools.results import description, error_result, text_result
 from ohmo.tools.workbench import Workbench
 
@@ -28,7 +29,7 @@ class TodoWriteInput(BaseModel):
     todos: list[Todo] = Field(max_length=100, description="the whole list, in order")
 
 
-class TodoWrite:
+class TodoWrite(PydanticTool):
     name = "TodoWrite"
     input = TodoWriteInput
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ohmo.contracts.messages import ToolResult
 from ohmo.contracts.provider import ToolSpec
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.inputs import SafeText
+from ohmo.tools.inputs import PydanticTool, SafeText
 from ohmo.tools.results import description, error_result
 from ohmo.tools.workbench import Workbench
 
@@ -29,7 +29,7 @@ class ToolSearchInput(BaseModel):
     query: SafeText = Field(max_length=1_000)
 
 
-class ToolSearch:
+class ToolSearch(PydanticTool):
     """``CallContext.tools`` are what there is, also for a turn that may use less than others."""
 
     name = "ToolSearch"

@@ -19,6 +19,7 @@ from yarl import URL
 from channels.durable import replacing
 from channels.record import record
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
+from ohmo.tools.inputs import PydanticTool
 from ohmo.tools.isolated import run_isolated
 from ohmo.tools.results import (
     ToolError,
@@ -47,7 +48,7 @@ class WebFetchInput(BaseModel):
     prompt: str | None = Field(default=None, max_length=2000, description="what you look for")
 
 
-class WebFetch:
+class WebFetch(PydanticTool):
     name = "WebFetch"
     input = WebFetchInput
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.files import MOST, Coding, Opening, decode, encode, replace_file, windows_ends
-from ohmo.tools.inputs import PathText
+from ohmo.tools.inputs import PathText, PydanticTool
 from ohmo.tools.results import ToolError, absolute_path, change_in_thread, description
 from ohmo.tools.workbench import Workbench
 
@@ -19,7 +19,7 @@ class WriteInput(BaseModel):
     content: str
 
 
-class Write:
+class Write(PydanticTool):
     name = "Write"
     input = WriteInput
 

@@ -1,5 +1,5 @@
-"""How much a reader has to carry: sizes of the whole, of each room and of the spine. Bounds only
-fall."""
+"""How much a reader has to carry: sizes of the whole, of each room and of the spine. Bounds fall;
+they rise only with what is newly promised."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import re
 from tests.architecture.house_report import figures, modules
 from tests.architecture.test_walks import PAGE, ROOT, walks
 
-MODULES = 391
-LINES = 76_920
-TEST_LINES = 90_800  # rises only with what is newly promised
+# As measured when the house was tidied (docs/decisions/0021), and what may be added for context,
+# memory, budgets, checkpoints and tools (docs/decisions/0026).
+MODULES = 391 + 45
+LINES = 76_920 + 5_000
+TEST_LINES = 90_800 + 5_500
 ROOMS = 45
 IN_A_ROOM = 15  # modules that are no item of a shelf
 NODES_PER_LINE = 5.75  # of the syntax tree, per line of code

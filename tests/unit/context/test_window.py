@@ -8,7 +8,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ohmo.context import PERSONA_LIMIT, Persona, Window, step_tokens, system_prompt, tokens_of
+from ohmo.context.prompt import PERSONA_LIMIT, Persona, system_prompt
+from ohmo.context.window import Window, step_tokens, tokens_of
 from ohmo.contracts.messages import (
     CallResult,
     CallStarted,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.ambient import inert
 from ohmo.contracts.agent import OpenCall, Parked, ToolDone, ToolProgress, ToolRefused, ToolStarted
@@ -39,6 +39,8 @@ from ohmo.contracts.tool import (
 from ohmo.engine.concurrency import merged
 from ohmo.engine.executor import NOT_EXECUTED, UNKNOWN, Executor, LoopGuard
 from ohmo.providers.wire_parts import arguments
+from ohmo.tools.catalogue import Catalogue
+from ohmo.tools.inputs import PydanticTool
 from tests.makers import call_context
 
 Run = Callable[[Any, CallContext], Awaitable[ToolOutput]]
@@ -50,7 +52,7 @@ class Input(BaseModel):
     path: str = Field(default="/x", max_length=300)
 
 
-class Doing:
+class Doing(PydanticTool):
     """A tool made of one function. ``broken``: its footprint raises."""
 
     name, description, input = "Do", "does", Input
@@ -161,12 +163,7 @@ def opened(
 async def execute(
     tool: Doing, ledger: Notebook, *calls: OpenCall, gate: Deciding | None = None, width: int = 8
 ) -> list[Any]:
-    def explain(name: str, error: ValidationError) -> str:
-        return f"{name}: {error.errors()[0]['loc'][0]} does not fit"
-
-    executor = Executor(
-        {"Do": tool}, gate or Deciding(), width=width, explain=explain, failpoint=inert
-    )  # type: ignore[arg-type]
+    executor = Executor(Catalogue({"Do": tool}), gate or Deciding(), width=width, failpoint=inert)  # type: ignore[arg-type]
     return [
         event async for event in executor.execute("t", calls or (opened(),), ledger, LoopGuard())
     ]  # type: ignore[arg-type]

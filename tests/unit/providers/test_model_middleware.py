@@ -19,6 +19,7 @@ from ohmo.contracts.errors import (
 )
 from ohmo.contracts.messages import ModelStep, Text, Thinking, ToolCall, Usage
 from ohmo.contracts.provider import (
+    Call,
     Delta,
     ModelEvent,
     ModelRequest,
@@ -38,7 +39,6 @@ from ohmo.providers.middleware import (
     tool_name,
     waiting,
 )
-from ohmo.providers.models import Call
 
 REQUEST = ModelRequest(
     "m-1", (), (ToolSpec("Read", "", {}), ToolSpec("WebFetch", "", {})), (), 100, None, "turn"

@@ -48,6 +48,8 @@ from ohmo.engine.loop import Engine, Reasoner
 from ohmo.sessions.admission import PoisonTurns
 from ohmo.sessions.planner import Busy, SessionDeps, TurnInput, TurnLimits, TurnOutput, TurnPlan
 from ohmo.sessions.pool import Pool
+from ohmo.tools.catalogue import Catalogue
+from ohmo.tools.inputs import PydanticTool
 from ohmo_testing.house import ManualClock, eventually
 from ohmo_testing.scripted import ScriptedProvider
 from tests.makers import inbound
@@ -62,7 +64,7 @@ class Arguments(BaseModel):
     name: str = ""
 
 
-class Deed:
+class Deed(PydanticTool):
     """A tool with an effect that is counted by name. ``gate``: awaited in the middle; ``result``:
     what it says."""
 
@@ -247,13 +249,7 @@ class Rig:
         """A new life, with a name of its own in leases."""
         handle = Handle(self.store)
         self.handles.append(handle)
-        executor = Executor(
-            self.tools,
-            self.gate,
-            width=4,
-            explain=lambda tool, error: f"{tool}: does not fit",
-            failpoint=self.failpoint,
-        )
+        executor = Executor(Catalogue(self.tools), self.gate, width=4, failpoint=self.failpoint)
         engine = Engine(
             Reasoner(self.model.stream, failpoint=self.failpoint),
             executor,
@@ -268,7 +264,7 @@ class Rig:
 
         parts = SessionDeps(
             store=handle,
-            agent=self.agent or engine,
+            agents=lambda _: self.agent or engine,
             plan=self.plan,
             input=TurnInput(step=tell, fetch=self.fetch or nothing),
             output=TurnOutput(
