@@ -7,7 +7,7 @@ PYTEST_ARGS ?=
 WORKERS ?= 8
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run help install test check style types rules pythons bench lock wheels clean torture reference
+.PHONY: run help install install-dev test check style types rules pythons bench lock wheels clean torture reference
 
 run: install  ## start the daemon in the foreground; it prints a one-time link to the chat in the browser
 	@$(BIN)/ohmo run
@@ -16,6 +16,8 @@ help:  ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)$$/make \1\t\2/p' Makefile | expand -t 16
 
 install: $(VENV)/.installed  ## make .venv with everything ohmo can use
+
+install-dev: $(VENV)/.installed-dev  ## the same, with what tests need
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "ohmo needs Python 3.11 or newer, this is %d.%d; try make PYTHON=python3.12" % sys.version_info[:2])'
@@ -36,8 +38,8 @@ $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 test: $(VENV)/.installed-dev  ## run every test; PYTEST_ARGS="-k name" for some
 	@$(BIN)/python -m tests.run -n $(WORKERS) --dist loadgroup --reruns 1 $(PYTEST_ARGS)
 
-pythons: $(VENV)/.installed-dev  ## install and start ohmo on every other Python that is here
-	@$(BIN)/python -m tests.pythons
+pythons:  ## install and start ohmo on every other Python that is here
+	@$(PYTHON) -m tests.pythons
 
 check: style types rules  ## style, types and the house rules
 

@@ -33,7 +33,7 @@ class Inner:
         self.tests.write_text(head + source)
 
     def words(self, *more: str) -> list[str]:
-        plain = "-p tests.children -p no:cacheprovider -p pytest_timeout -q -s".split()
+        plain = "-p tests.bound -p no:cacheprovider -p pytest_timeout -q -s".split()
         return [sys.executable, "-m", "tests.run", "--strict", *more, *plain, str(self.tests)]
 
     @property
@@ -102,7 +102,7 @@ def test_children_of_tests_get_default_signals_whatever_the_shell_ignores(
             "-p",
             "pytest_timeout",
             "-p",
-            "tests.children",
+            "tests.bound",
             str(inner.tests),
         ]  # type: ignore[method-assign]
     done = inner.run(before=shell)
