@@ -52,9 +52,10 @@ async def house(
     model: str,
     core: int | None,
     python: Sequence[str] = (sys.executable,),
+    checkout: Path = ROOT,
 ) -> AsyncGenerator[tuple[Daemon, float]]:
     """A daemon on ``names``; seconds from its start until every platform has heard of it.
-    ``python``: what runs ``-m ohmo run``."""
+    ``python``: what runs ``-m ohmo run`` of ``checkout``."""
     with tempfile.TemporaryDirectory(
         prefix="ohmo-bench-", dir=os.environ.get("OHMO_BENCH_DIR"), ignore_cleanup_errors=True
     ) as folder:
@@ -80,7 +81,7 @@ async def house(
         config.write_text(json.dumps(wanted))  # JSON is YAML
         before = {name: HEARD[name](rigs[name]) for name in names}
         before["telegram"] = 0  # nobody polls
-        daemon = Daemon(root, core, python)
+        daemon = Daemon(root, core, python, checkout)
         await daemon.start()
         try:
             async with asyncio.timeout(120):

@@ -60,6 +60,17 @@ class Talk:
         self._rig = rig
         self._said = 0
 
+    async def begins(self, width: int) -> list[str]:
+        """Of a daemon that just started, what is done once is done; names of ``width`` chats."""
+        await asyncio.sleep(2)  # first looks at what was said before are over
+        many = [f"dm:{number}" for number in range(1000, 1000 + width)]
+        if self._rig.name == "matrix":  # others make people, and rooms, at the first word
+            for chat in many:
+                await self._rig.creates(chat, "ada")
+        await self.people(["dm:ada"], 10)
+        await self.people(many, 1)
+        return many
+
     async def person(self, chat: str, messages: int) -> None:
         for _ in range(messages):
             self._said += 1
@@ -164,14 +175,8 @@ async def profile(
             RIGS[name]() as rig,
             house({name: rig}, [name], model, core, PYTHON) as (daemon, _),
         ):
-            await asyncio.sleep(2)  # first looks at what was said before are over
             talk = Talk(rig)
-            many = [f"dm:{number}" for number in range(1000, 1000 + width)]
-            if name == "matrix":  # rooms of one person, where others make people at the first word
-                for chat in many:
-                    await rig.creates(chat, "ada")
-            await talk.people(["dm:ada"], 10)  # what is done once is done
-            await talk.people(many, 1)
+            many = await talk.begins(width)
             one = await measure(daemon, talk, ["dm:ada"], messages)
             wide = await measure(daemon, talk, many, max(2, messages // width))
             for row in one:
