@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from ohmo.cli.connect import import_structlog_without_rich
 from tests import warm
 from tests.parts import PARTS, known, required, skip_without, there
 from tests.warm import Start
@@ -19,6 +20,11 @@ settings.register_profile(
     "any machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
+
+
+# Thousands of errors are caused on purpose, and logged: nobody looks at a traceback in colours,
+# which takes longer than the test.
+import_structlog_without_rich()
 
 
 def pytest_configure(config: pytest.Config) -> None:
