@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -34,6 +36,15 @@ channels:
   telegram: {enabled: true, groups: open}
 """
 CHANNEL = {"state": "connected", "last_event": None, "last_delivery": None, "detail": ""}
+
+
+@functools.cache
+def empty_store() -> bytes:
+    """A new store's file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ohmo.db"
+        create(path, inert, MIGRATIONS)
+        return path.read_bytes()
 
 
 class Patient:
@@ -87,7 +98,7 @@ class Patient:
         self.write("config.yaml", CONFIG.replace("@WORK", str(self.work)))
         for name, text in (("SOUL.md", SOUL), ("USER.md", USER), ("AGENTS.md", AGENTS)):
             self.write(name, text)
-        create(self.home.database, inert, MIGRATIONS)
+        self.write(self.home.database.name, empty_store())
         make_backup(self.home.root, self.home.database, self.home.backups, self.now)
 
     def write(self, name: str, text: str | bytes, *, age: timedelta = timedelta(0)) -> Path:

@@ -297,7 +297,8 @@ HOSTILE = [
 
 @pytest.mark.parametrize("piece", HOSTILE, ids=[piece[:16] for piece in HOSTILE])
 def test_a_text_that_is_made_to_be_slow_is_not(piece: str) -> None:
-    """Twice the text takes about twice the time: a megabyte a few seconds on a slow machine."""
+    """Twice the text takes about twice the time: a megabyte a few seconds on a slow machine. What
+    is square by half at this size is never below 14."""
 
     def seconds(size: int) -> float:
         text = (piece * (size // len(piece) + 1))[:size]
@@ -306,9 +307,11 @@ def test_a_text_that_is_made_to_be_slow_is_not(piece: str) -> None:
         Redactor().text(text)
         return time.thread_time() - began
 
-    small, large = seconds(31_250), seconds(250_000)
-    assert large < 2.5
-    assert large < 0.05 or large / small < 24  # 8 is linear, 64 is square
+    for _ in range(3):  # a busy machine's caches are nothing that a text can do
+        small, large = seconds(7_812), seconds(62_500)
+        if large < 0.7 and (large < 0.02 or large / small < 14):  # 8 is linear, 64 is square
+            return
+    pytest.fail(f"{small:.3f} s, eight times the text {large:.3f} s")
 
 
 @settings(max_examples=400, deadline=None)
