@@ -17,6 +17,7 @@ import functools
 import importlib
 import json
 import os
+import pkgutil
 import select
 import signal
 import socket
@@ -40,9 +41,14 @@ _WHEN_CONFIGURED = (
     "ohmo.providers.openai.client",
     "channels.web.adapter",
     *(f"channels.{name}.adapter" for name in ("discord", "feishu", "matrix", "slack", "telegram")),
+    "ohmo.processes.keeper",
+    "ohmo.providers.offline",
+    "httpcore2",
     "markdown_it.tree",
+    "truststore",
     "uvloop",
 )
+_SHELVES = ("ohmo.commands", "ohmo.control", "ohmo.tools")  # of which a start takes all there is
 _LARGEST = 1 << 17  # bytes read at once
 _PATIENCE = 60.0  # seconds: the imports, on a busy machine
 
@@ -238,6 +244,9 @@ def _import_the_house() -> None:
 
     for name in _WHEN_CONFIGURED:
         importlib.import_module(name)
+    for shelf in _SHELVES:
+        for one in pkgutil.iter_modules(importlib.import_module(shelf).__path__, f"{shelf}."):
+            importlib.import_module(one.name)
 
 
 def _serve(orders: socket.socket) -> list[str] | None:
