@@ -16,8 +16,6 @@ from tests.faults.directed_model import MARKER
 from tests.faults.ledger import Word
 from tests.faults.scene import Scene
 
-pytestmark = pytest.mark.cold_start
-
 FREELY = {"permissions": {"mode": "full_auto"}, "access": {"roles": {"owner": ["telegram:1001"]}}}
 # unshare(1): a pid namespace, as a container has one
 ALONE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
@@ -31,6 +29,7 @@ def is_notice(message: Visible) -> bool:
 LAST = sum(len(statements) + 1 for statements in MIGRATIONS.values())
 
 
+@pytest.mark.cold_start
 @pytest.mark.parametrize("step", [1, 20, LAST])
 async def test_a_first_start_that_dies_while_it_makes_the_store_is_made_good_by_the_next(
     stage: Stage, step: int
@@ -112,6 +111,7 @@ async def test_a_thread_that_waits_for_a_tool_holds_up_nobody_else_and_loses_no_
         await scene.check()
 
 
+@pytest.mark.cold_start
 async def test_a_second_instance_ends_with_75_and_names_the_first(stage: Stage) -> None:
     async with stage("telegram") as scene:
         await scene.daemon.start()
