@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from ohmo.cli.connect import import_structlog_without_rich
+from ohmo.cli.connect import import_structlog_alone
 from tests import warm
 from tests.parts import PARTS, known, required, skip_without, there
 from tests.warm import Start
@@ -24,7 +24,7 @@ settings.load_profile("any machine")
 
 # Thousands of errors are caused on purpose, and logged: nobody looks at a traceback in colours,
 # which takes longer than the test.
-import_structlog_without_rich()
+import_structlog_alone()
 
 
 def pytest_configure(config: pytest.Config) -> None:

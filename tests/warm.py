@@ -235,9 +235,9 @@ def _import_the_house() -> None:
     import ohmo.cli.commands.run
     import ohmo.cli.home_config
     import ohmo.config.load
-    from ohmo.cli.connect import import_structlog_without_rich
+    from ohmo.cli.connect import import_structlog_alone
 
-    import_structlog_without_rich()
+    import_structlog_alone()
 
     import ohmo.daemon.serving
     import ohmo.tools.search.engine  # noqa: F401 - the imports are the purpose

@@ -8,9 +8,6 @@ import re
 import sys
 from urllib.parse import urljoin
 
-from bs4 import BeautifulSoup
-from markdownify import MarkdownConverter
-
 from ohmo.tools.isolated import bounded
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -41,6 +38,10 @@ _MOST = 4 * 1024 * 1024
 
 def to_markdown(html: str, url: str) -> str:
     """Main text of the page with its title on top. Very deep pages come back as plain text."""
+    # not by whoever looks through this folder for tools
+    from bs4 import BeautifulSoup
+    from markdownify import MarkdownConverter
+
     soup = BeautifulSoup(html, "html.parser")
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     for tag in soup(_DROPPED):

@@ -207,6 +207,8 @@ LATE = {  # imported at first need: nobody waits for them at the start
     "pathspec": "before the first .gitignore",
     "croniter": "before the first job with cron fields",
     "junitparser": "before the first test report",
+    "bs4": "before the first web page, in a process of its own",
+    "markdownify": "the same",
 }
 
 

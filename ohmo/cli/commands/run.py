@@ -26,7 +26,7 @@ def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bo
     threading.Thread(
         target=importlib.import_module, args=("aiohttp",), name="aiohttp", daemon=True
     ).start()
-    from ohmo.cli.connect import import_structlog_without_rich
+    from ohmo.cli.connect import import_structlog_alone
     from ohmo.cli.home_config import installed_manifests, load_config, process_environment
     from ohmo.config.load import boot, load, remember
 
@@ -42,7 +42,7 @@ def COMMAND(ctx: click.Context, file: Path | None, profile: str | None, safe: bo
     else:
         # Before the daemon is imported: a mistake is said at once.
         config, note = load(file, environ=environ, profile=profile, manifests=known), ""
-    import_structlog_without_rich()
+    import_structlog_alone()
     from ohmo.daemon.serving import Order, serve
 
     order = Order(
