@@ -82,7 +82,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
 PLAIN = ("ohmo.ambient", "channels.record", "channels.contract", "channels.errors")
 SDKS: dict[str, str] = {  # SDK -> the one room that imports it
     "slack_sdk": "channels.slack.client",
-    "telegram": "channels.telegram.client",
+    "telegram": "channels.telegram.uploads",
     "mautrix": "channels.matrix.client",
     "vodozemac": "channels.matrix.client_olm",
     "Crypto": "channels.matrix.client_olm",
