@@ -93,7 +93,7 @@ class LazyProvider:
         running = gc.isenabled()
         gc.disable()
         try:
-            with lean(self._manifest.sdk, off=self._whole):
+            with lean(self._manifest.sdk, off=self._whole, late=self._manifest.late):
                 return self._load(spec)
         finally:
             if running:
@@ -157,6 +157,20 @@ def re_exports(source: str, package: str) -> Names:
     return found
 
 
+class LateModule(ModuleType):
+    """Stands for a module of which only functions are wanted: each imports it when it is called,
+    which for most never happens."""
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+        def function(*args: object, **named: object) -> object:
+            return getattr(importlib.import_module(self.__name__), name)(*args, **named)
+
+        return function
+
+
 class _Loader(SourceFileLoader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return LeanPackage(spec.name)
@@ -191,15 +205,19 @@ _one_at_a_time = threading.RLock()
 
 
 @contextmanager
-def lean(sdk: str, *, off: bool) -> Generator[None]:
-    """Inside it the packages of ``sdk`` (its import name) come lean. ``off``: nothing changes."""
+def lean(sdk: str, *, off: bool, late: Sequence[str] = ()) -> Generator[None]:
+    """Inside it the packages of ``sdk`` (its import name) come lean, and modules of ``late`` not at
+    all (``LateModule``). ``off``: nothing changes."""
     if off or sdk in sys.modules:
         yield
         return
     finder = _Finder(sdk)
     with _one_at_a_time:
         sys.meta_path.insert(0, finder)
+        sys.modules.update({name: LateModule(name) for name in late})
         try:
             yield
         finally:
             sys.meta_path.remove(finder)
+            for name in late:
+                del sys.modules[name]

@@ -127,6 +127,8 @@ class Manifest:
     renderings: str = ""
     #: Import name of an SDK whose packages may come lean (``ohmo.providers.lazy_provider``).
     sdk: str = ""
+    #: Modules of it that are imported when one of their functions is called, if ever.
+    late: tuple[str, ...] = ()
 
 
 @record

@@ -34,6 +34,14 @@ class Leaning(NamedTuple):
 
 
 LEANS: Mapping[str, Leaning] = {
+    "anthropic": Leaning(
+        "2.13",
+        {
+            "_api_call": "spans of the SDK's own calls, which we do not make; 680 modules of types",
+            "_error_classes": "errors of interfaces we do not speak to; 210 modules of types",
+            "_tracing": "where _api_call stands",
+        },
+    ),
     "discord.py": Leaning(
         "2.8",
         {

@@ -18,7 +18,8 @@ LOOK = """
 import importlib, json, sys
 from ohmo.providers.lazy_provider import lean
 sdk, off, wanted = sys.argv[1], sys.argv[2] == "off", json.load(sys.stdin)
-with lean(sdk, off=off):
+late = importlib.import_module(f"ohmo.providers.{sdk}").MANIFEST.late
+with lean(sdk, off=off, late=late):
     importlib.import_module(f"ohmo.providers.{sdk}.client")
 early = sum(name.startswith(sdk) for name in sys.modules)
 packages = [importlib.import_module(name) for name in (sdk, f"{sdk}.types")]
@@ -46,6 +47,28 @@ def test_every_name_of_a_lean_sdk_is_the_one_of_the_whole_sdk(sdk: str) -> None:
     assert lean["early"] * 1.8 < whole["early"]
     assert lean["shown"] == whole["shown"]
     assert (lean["star"], lean["version"]) == (whole["star"], whole["version"])
+
+
+def test_modules_that_come_late_are_the_same_when_they_come() -> None:
+    """Also for who asks the SDK for more than we do."""
+    code = """
+import inspect, importlib, sys
+from ohmo.providers.anthropic import MANIFEST
+from ohmo.providers.lazy_provider import lean
+with lean("anthropic", off=False, late=MANIFEST.late):
+    import ohmo.providers.anthropic.client
+import anthropic, anthropic._base_client as base, httpx2
+assert MANIFEST.late and not {*MANIFEST.late, "anthropic.types.message"} & set(sys.modules)
+answer = httpx2.Response(404, request=httpx2.Request("POST", "http://x"))
+error = base.make_status_error("gone", body=None, response=answer)
+assert type(error) is anthropic.NotFoundError
+ours = [name for name, value in vars(base).items() if inspect.isfunction(value) and getattr(value, "__module__", "") == "ohmo.providers.lazy_provider"]
+theirs = [importlib.import_module(name) for name in MANIFEST.late]
+real = {name: getattr(module, name) for name in ours for module in theirs if hasattr(module, name)}
+assert len(real) == len(ours) >= len(theirs) and all(map(inspect.isfunction, real.values())), real
+assert anthropic.types.Message is importlib.import_module("anthropic.types.message").Message
+"""
+    assert run_process(sys.executable, "-c", code, cwd=ROOT, code=0).stderr == ""
 
 
 def test_only_plain_imports_from_relatives_are_taken_over() -> None:
