@@ -1,98 +1,112 @@
-"""What a turn costs late in a conversation: CPU of the daemon and bytes written around turns 20,
-300 and 500. ``python -m benchmarks.history``.
+"""What a turn costs late in a conversation: ``python -m benchmarks.history``. One conversation for
+each mark grows to it, then they answer in turn, a few messages each, so that a slow minute of the
+machine falls on all; printed is the ratio to the first mark.
 
-The model call is subtracted: what it sends grows with the history. It is measured in the same run,
-alone, with the same history and the same client."""
+The model server is ``benchmarks.echo``: one that reads the whole history again costs more the longer
+that is, and lets the daemon's caches go cold meanwhile, which is not the daemon's cost.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import sys
+import random
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from benchmarks.rig import FIRST_CHAT, Chats, Daemon, bench, cpu, process, show, written
+from benchmarks.profile import threads
+from benchmarks.rig import FIRST_CHAT, Bench, bench, middle, percentile, written
 
-SAID = "Could you look at the build of last night and tell me what broke? "
-
-
-async def turns(
-    daemon: Daemon, chats: Chats, said: str, first: int, last: int
-) -> tuple[float, float]:
-    """CPU in milliseconds and bytes written, of one turn."""
-    spent, bytes_before = cpu(daemon.pid), written(daemon.pid)
-    for number in range(first, last):
-        text = f"{number}. {said}".strip()
-        chats.says(FIRST_CHAT, text)
-        await chats.answered(FIRST_CHAT, text)
-    count = last - first
-    return 1e3 * (cpu(daemon.pid) - spent) / count, (written(daemon.pid) - bytes_before) / count
+SAID = "could-you-look-at-the-build-of-last-night-and-tell-me-what-broke"
+BLOCK = 4  # turns in a row
 
 
-async def calls(
-    model: str, said: str, marks: Sequence[int], width: int, core: int | None
-) -> list[float]:
-    """CPU in milliseconds of the model call alone around each mark."""
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.asking",
-        model,
-        said,
-        json.dumps(list(marks)),
-        str(width),
-    ]
-    async with process(command, core=core) as child:
-        assert child.stdout is not None
-        return json.loads(await asyncio.wait_for(child.stdout.readline(), 120))
+@dataclass(slots=True)
+class Conversation:
+    """One chat, and what ``width`` turns around its mark cost."""
+
+    bench: Bench
+    chat: int
+    turn: int = 0
+    times: list[float] = field(default_factory=list)
+    loop: float = 0.0
+    others: float = 0.0
+    bytes: int = 0
+
+    async def talk(self, turns: int) -> list[float]:
+        """Milliseconds from each arrival to its answer."""
+        chats = self.bench.chats
+        times: list[float] = []
+        for _ in range(turns):
+            text = f"bench-word-{self.turn}-{SAID}"
+            began = chats.says(self.chat, text)
+            times.append(1e3 * (await chats.answered(self.chat, text) - began))
+            self.turn += 1
+        return times
+
+    async def measure(self) -> None:
+        pid = self.bench.daemon.pid
+        before, size = threads(pid), written(pid)
+        self.times += await self.talk(BLOCK)
+        await asyncio.sleep(0.02)  # the receipt of the last answer is noted after it
+        spent = {thread: now - before.get(thread, 0.0) for thread, now in threads(pid).items()}
+        loop = spent.pop(pid)
+        self.loop += loop
+        self.others += sum(spent.values())
+        self.bytes += written(pid) - size
+
+    def figures(self, width: int) -> dict[str, float]:
+        """Of one turn."""
+        return {
+            "overhead p50 ms": percentile(self.times, 0.5),
+            "CPU ms": 1e3 * (self.loop + self.others) / width,
+            "loop thread ms": 1e3 * self.loop / width,
+            "other threads ms": 1e3 * self.others / width,
+            "written KiB": self.bytes / width / 1024,
+        }
 
 
-async def main(marks: Sequence[int], width: int, said: str) -> None:
-    async with bench() as one:
-        alone = await calls(one.model, said, marks, width, one.core)
-        print(f"messages of {len(said)} characters, answers a little longer")
-        await measured(one.daemon, one.chats, said, dict(zip(marks, alone, strict=True)), width)
+async def measured(one: Bench, first: int, marks: Sequence[int], width: int) -> list[Conversation]:
+    """``first``: the first of as many new chats as there are marks."""
+    talks = [Conversation(one, first + number) for number in range(len(marks))]
+    for talk, mark in zip(talks, marks, strict=True):
+        await talk.talk(mark - width // 2)
+    await asyncio.sleep(0.5)
+    for _ in range(width // BLOCK):
+        for talk in random.sample(talks, len(talks)):
+            await talk.measure()
+    return talks
 
 
-async def measured(
-    daemon: Daemon, chats: Chats, said: str, marks: dict[int, float], width: int
-) -> None:
-    at, first = 0, 0.0
-    for mark, call in marks.items():
-        bytes_before, since = written(daemon.pid), at
-        await turns(daemon, chats, said, at, mark - width // 2)
-        spent, size = await turns(daemon, chats, said, mark - width // 2, mark + width // 2)
-        at, first = mark + width // 2, first or spent - call
-        whole = (written(daemon.pid) - bytes_before) / (at - since)
-        goal = {300: "<= 1.1", 500: "<= 1.3"}.get(mark, "")
-        show(
-            f"turn {mark}: CPU of the daemon, the model call taken off",
-            spent - call,
-            "ms",
-            f"{(spent - call) / first:.2f}x {goal}",
-        )
-        show("    with the model call", spent, "ms")
-        show(
-            f"    written to disk, turns {since} to {at}",
-            whole / 1024,
-            "KiB",
-            f"<= 64    {size / 1024:.0f} in the last {width}",
-        )
+async def main(marks: Sequence[int], width: int, rounds: int) -> None:
+    found: list[list[dict[str, float]]] = []
+    async with bench(model="benchmarks.echo") as one:
+        await Conversation(one, FIRST_CHAT).talk(50)  # what is done once is done
+        for number in range(rounds):
+            first = FIRST_CHAT + 1 + number * len(marks)
+            talks = await measured(one, first, marks, width)
+            found.append([talk.figures(width) for talk in talks])
+    print(
+        f"{rounds} rounds of {width} turns around each mark; {len(SAID) + 14} characters a message"
+    )
+    for row in found[0][0]:
+        for place, mark in enumerate(marks):
+            values = [figures[place][row] for figures in found]
+            ratios = [figures[place][row] / max(figures[0][row], 1e-9) for figures in found]
+            print(
+                f"  {row:18} turn {mark:4} {middle(values):8.2f}   {middle(ratios):6.3f} ×"
+                f"   rounds {' '.join(f'{ratio:.2f}' for ratio in sorted(ratios))}"
+            )
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--marks", type=int, nargs="+", default=[20, 300, 500])
     parser.add_argument("--width", type=int, default=36, help="turns measured around each mark")
-    parser.add_argument("--said", default=SAID, help="what is said each time")
+    parser.add_argument("--rounds", type=int, default=7)
     given = parser.parse_args()
-    if any(
-        later - earlier <= given.width
-        for earlier, later in zip([-given.width // 2, *given.marks], given.marks, strict=False)
-    ):
-        parser.error(
-            f"--marks: they have to rise by more than --width, which is {given.width}; else there"
-            " is nothing between them"
-        )
-    asyncio.run(main(given.marks, given.width, given.said))
+    if min(given.marks) < given.width // 2:
+        parser.error(f"--marks: none below half of --width, which is {given.width}")
+    if given.width % BLOCK:
+        parser.error(f"--width: a multiple of {BLOCK}")
+    asyncio.run(main(given.marks, given.width, given.rounds))

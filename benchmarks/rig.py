@@ -121,11 +121,12 @@ async def process(
 
 
 @asynccontextmanager
-async def model_server(core: int | None = None) -> AsyncGenerator[str]:
-    """Its address. It answers at once, and always the echo of what was said."""
-    async with process(
-        [sys.executable, "-m", "tests.platforms.model", "--port", "0"], core=core
-    ) as child:
+async def model_server(
+    core: int | None = None, module: str = "tests.platforms.model"
+) -> AsyncGenerator[str]:
+    """Its address. It answers at once, and always the echo of what was said. ``module``: another
+    one is ``benchmarks.echo``."""
+    async with process([sys.executable, "-m", module], core=core) as child:
         assert child.stdout is not None
         line = await asyncio.wait_for(child.stdout.readline(), 60)
         yield f"http://127.0.0.1:{int(line)}"
@@ -313,21 +314,24 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(checkout: Path = ROOT, **more: str) -> AsyncGenerator[Bench]:
+async def bench(
+    checkout: Path = ROOT, model: str = "tests.platforms.model", **more: str
+) -> AsyncGenerator[Bench]:
     """The daemon on a core of its own, everything else, this process too, on another. ``more``:
     further keys of its configuration. ``checkout``: of which tree it is, another one runs in the
-    environment that lies in it. It may be stopped inside; its home is there until the end."""
+    environment that lies in it. ``model``: see ``model_server``. It may be stopped inside; its home is there until the
+    end."""
     ours, theirs = cores()
     if theirs is not None:
         os.sched_setaffinity(0, {theirs})
-    async with telegram() as chats, model_server(theirs) as model:
-        with home(model, chats.server, **more) as root:
+    async with telegram() as chats, model_server(theirs, model) as url:
+        with home(url, chats.server, **more) as root:
             python = sys.executable if checkout == ROOT else str(checkout / ".venv/bin/python")
             daemon = Daemon(root, ours, [python], checkout)
             await daemon.start()
             try:
                 await daemon.ready()
-                yield Bench(daemon, chats, model, ours)
+                yield Bench(daemon, chats, url, ours)
             finally:
                 await daemon.stop()
 
