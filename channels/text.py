@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from datetime import datetime, tzinfo
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -37,9 +37,11 @@ def warm() -> None:
     outline()
 
 
+@lru_cache(maxsize=1)
 def parse(text: str) -> SyntaxTreeNode:
     """The syntax tree of CommonMark with tables and strikethrough. Raw HTML stays HTML tokens: a
-    renderer must escape it."""
+    renderer must escape it. To be read only: who cuts and renders one text asks again and again,
+    and gets the same tree."""
     from markdown_it.tree import SyntaxTreeNode
 
     return SyntaxTreeNode(_parser().parse(text))
