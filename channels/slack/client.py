@@ -7,18 +7,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import aiohttp
-from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.internal_utils import get_user_agent
 
 from channels.errors import Ambiguous, AuthFailed, ChannelError, NotReady, RateLimited, Rejected
 from channels.payloads import soft
@@ -26,13 +27,8 @@ from channels.platform_calls import proxy_for, save
 from channels.slack.client_socket import Frame, Line, Pace
 
 Body = dict[str, Any]
-_UNSAID = (
-    SlackClientError,
-    aiohttp.ClientError,
-    OSError,
-    ValueError,  # an answer that cannot be read, and so is the next
-    RecursionError,
-)
+_JSON = "application/json;charset=utf-8"
+_FORM = "application/x-www-form-urlencoded"
 _CANNOT_CONNECT = (
     aiohttp.ClientConnectorError,
     aiohttp.ConnectionTimeoutError,
@@ -138,6 +134,8 @@ class Wire:
         self._ticket: tuple[str, float] | None = None
         self._session: aiohttp.ClientSession | None = None
         self._web: AsyncWebClient | None = None
+        self._proxy: str | None = None
+        self._agent = get_user_agent()
 
     @property
     def web(self) -> AsyncWebClient:
@@ -149,17 +147,12 @@ class Wire:
     async def open(self) -> AsyncGenerator[None]:
         """One HTTP session for the life of the connection; the SDK would open one per call."""
         timeout = aiohttp.ClientTimeout(total=self.pace.call, sock_connect=self.pace.connect)
-        async with aiohttp.ClientSession(timeout=timeout) as session:
-            # The SDK's default handler repeats a post whose answer was lost: two messages. Ours is
-            # an empty list.
-            self._web = AsyncWebClient(
-                self._bot_token,
-                base_url=self._api_url,
-                session=session,
-                retry_handlers=[],
-                logger=_sdk_log,
-            )
-            self._web.proxy = proxy_for(self._api_url)
+        cookies = aiohttp.DummyCookieJar()
+        async with aiohttp.ClientSession(timeout=timeout, cookie_jar=cookies) as session:
+            # For the sockets only: as its own calls would be made, ours are, without what nobody
+            # reads of them; and it would repeat a post whose answer was lost: two messages.
+            self._web = AsyncWebClient(session=session, retry_handlers=[], logger=_sdk_log)
+            self._proxy = proxy_for(self._api_url)
             self._session = session
             try:
                 yield
@@ -182,11 +175,9 @@ class Wire:
         return await self._new_ticket()
 
     async def _new_ticket(self) -> str:
-        try:
-            response = await self.web.apps_connections_open(app_token=self._app_token)
-        except _UNSAID as error:
-            raise failure("apps.connections.open", error, once=False) from error
-        return need("apps.connections.open", cast("Body", response.data), "url")
+        method = "apps.connections.open"
+        answer = await self._call(method, once=False, token=self._app_token)
+        return need(method, answer, "url")
 
     @asynccontextmanager
     async def feed(self) -> AsyncGenerator[Feed]:
@@ -203,7 +194,11 @@ class Wire:
         return await self._call(
             method,
             once=False,
-            params={name: value for name, value in arguments.items() if value != ""},
+            query={
+                name: int(value) if isinstance(value, bool) else value
+                for name, value in arguments.items()
+                if value != ""
+            },
         )
 
     async def name_of(self, user: str) -> str:
@@ -216,16 +211,42 @@ class Wire:
     async def write(self, method: str, body: Body, *, once: bool) -> Body:
         """``once``: a second identical call would show a second message, so an unknown outcome is
         Ambiguous instead of NotReady."""
-        return await self._call(method, once=once, json=body)
+        return await self._call(method, once=once, body=body)
 
     async def _call(
-        self, method: str, *, once: bool, params: Body | None = None, json: Body | None = None
+        self,
+        method: str,
+        *,
+        once: bool,
+        query: Body | None = None,
+        body: Body | None = None,
+        token: str = "",
     ) -> Body:
+        """Web API, "Calling methods", as the SDK does it. ``token``: another than the bot's."""
+        headers = {
+            "Authorization": f"Bearer {token or self._bot_token}",
+            "Content-Type": _JSON if body is not None else _FORM,
+            "User-Agent": self._agent,
+        }
         try:
-            response = await self.web.api_call(method, http_verb="POST", params=params, json=json)
-        except _UNSAID as error:
+            async with self._http().post(
+                urljoin(self._api_url, method),
+                params=query,
+                data=None if body is None else json.dumps(body).encode(),
+                headers=headers,
+                proxy=self._proxy,
+            ) as response:
+                content = await response.read()
+        except (aiohttp.ClientError, OSError, ValueError) as error:
             raise failure(method, error, once=once) from error
-        return cast("Body", response.data) if isinstance(response.data, dict) else {}
+        try:
+            answer = json.loads(content)
+        except (ValueError, RecursionError):
+            answer = None
+        told = cast("Body", answer) if isinstance(answer, dict) else {}
+        if response.status == HTTPStatus.OK and told.get("ok"):
+            return told
+        raise _refusal(method, response.status, response.headers, told, once=once)
 
     async def respond(self, url: str, body: Body) -> None:
         """A ``response_url`` (Handling user interaction, "Message responses"): takes messages
@@ -233,9 +254,7 @@ class Wire:
         try:
             async with self._http().post(url, json=body, proxy=proxy_for(url)) as response:
                 if response.status != HTTPStatus.OK:
-                    raise _by_status(
-                        "response_url", response.status, dict(response.headers), once=True
-                    )
+                    raise _refusal("response_url", response.status, response.headers, once=True)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise failure("response_url", error, once=True) from error
 
@@ -248,9 +267,7 @@ class Wire:
                     url, data=content, proxy=proxy_for(url), timeout=self._long()
                 ) as response:
                     if response.status != HTTPStatus.OK:
-                        raise _by_status(
-                            "file upload", response.status, dict(response.headers), once=False
-                        )
+                        raise _refusal("file upload", response.status, response.headers, once=False)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise failure("file upload", error, once=False) from error
         except OSError as error:
@@ -282,9 +299,7 @@ class Wire:
                         " install it again"
                     )
                 if response.status != HTTPStatus.OK:
-                    raise _by_status(
-                        "file download", response.status, dict(response.headers), once=False
-                    )
+                    raise _refusal("file download", response.status, response.headers, once=False)
                 await save("Slack", response.content.iter_chunked(1 << 16), path, limit)
                 return response.content_type
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -324,21 +339,23 @@ def failure(method: str, error: Exception, *, once: bool) -> ChannelError:
     if isinstance(error, _CANNOT_CONNECT):
         return NotReady(f"Slack: {method}: cannot connect: {error}")
     unknown = Ambiguous if once else NotReady
-    if not isinstance(error, SlackApiError):
-        return unknown(f"Slack: {method}: no answer: {str(error) or type(error).__name__}")
-    response: Any = error.response
-    status = int(getattr(response, "status_code", None) or getattr(response, "status", 0) or 0)
-    headers = {
-        str(name).lower(): str(value)
-        for name, value in dict(getattr(response, "headers", None) or {}).items()
-    }
-    data = getattr(response, "data", None)
-    body: Body = data if isinstance(data, dict) else {}
+    return unknown(f"Slack: {method}: no answer: {str(error) or type(error).__name__}")
+
+
+def _refusal(
+    method: str, status: int, headers: Mapping[str, str], body: Body | None = None, *, once: bool
+) -> ChannelError:
+    """What an answer means that is not ``ok``; ``once`` as for ``failure``."""
+    unknown = Ambiguous if once else NotReady
+    body = body or {}
     word = str(body.get("error") or "")
-    if not word or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return _by_status(method, status, headers, once=once)
     if word in {"ratelimited", "rate_limited"} or status == HTTPStatus.TOO_MANY_REQUESTS:
-        return RateLimited(_seconds(headers))
+        # Rate limits, "Responding to rate limiting conditions": whole seconds
+        asked = headers.get("Retry-After", "")
+        return RateLimited(float(asked) if asked.replace(".", "", 1).isdecimal() else 30.0)
+    if not word or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        text = f"Slack: {method}: HTTP {status}"
+        return Rejected(text) if 400 <= status < 500 else unknown(text)
     if word in _AUTH:
         return AuthFailed(
             f"Slack: {method}: {word}: put a valid token into channels.slack (api.slack.com/apps,"
@@ -352,20 +369,3 @@ def failure(method: str, error: Exception, *, once: bool) -> ChannelError:
     if word == "missing_scope":
         advice = f": give the app the scope {body.get('needed', '?')} and install it again"
     return Refused(method, word, advice)
-
-
-def _by_status(method: str, status: int, headers: dict[str, str], *, once: bool) -> ChannelError:
-    if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return RateLimited(_seconds({name.lower(): value for name, value in headers.items()}))
-    if 400 <= status < 500:
-        return Rejected(f"Slack: {method}: HTTP {status}")
-    unknown = Ambiguous if once else NotReady
-    return unknown(f"Slack: {method}: HTTP {status}")
-
-
-def _seconds(headers: dict[str, str]) -> float:
-    """Rate limits, "Responding to rate limiting conditions": Retry-After in whole seconds."""
-    try:
-        return max(0.0, float(headers.get("retry-after", "30")))
-    except ValueError:
-        return 30.0
