@@ -43,15 +43,14 @@ LEAN = PartialImport(
 )
 with LEAN:
     import lark_oapi.ws.client as _ws
-    from lark_oapi.core.const import CONTENT_TYPE
-    from lark_oapi.core.enum import AccessTokenType, HttpMethod
-    from lark_oapi.core.http.transport import _build_header as build_header
+    from lark_oapi.core.const import AUTHORIZATION, CONTENT_TYPE, USER_AGENT
+    from lark_oapi.core.enum import HttpMethod
     from lark_oapi.core.http.transport import _build_url as build_url
-    from lark_oapi.core.json import JSON
     from lark_oapi.core.log import logger
-    from lark_oapi.core.model import BaseRequest, Config, RequestOption
+    from lark_oapi.core.model import BaseRequest, Config
     from lark_oapi.core.token.access_token_response import AccessTokenResponse
     from lark_oapi.core.token.create_self_tenant_token_request import CreateSelfTenantTokenRequest
+    from lark_oapi.core.utils.user_agent import build_user_agent
 
 # The SDK writes to standard output, addresses with tickets in them included.
 logger.handlers.clear()
@@ -106,6 +105,7 @@ class Transport:
     def __init__(self, config: Config, pace: Pace) -> None:
         self._config = config
         self._pace = pace
+        self._agent = build_user_agent()
         timeout = ClientTimeout(total=pace.call, sock_connect=pace.connect)
         self._session = ClientSession(
             timeout=timeout, proxy=proxy_for(config.domain), middlewares=(NoRetry(),)
@@ -119,9 +119,9 @@ class Transport:
         self, request: BaseRequest, token: str | None
     ) -> AsyncGenerator[ClientResponse]:
         """Raises what aiohttp raises, TimeoutError, and OSError for a file that cannot be read."""
-        option = RequestOption()
-        option.tenant_access_token = token
-        build_header(request, option, self._config)
+        request.headers[USER_AGENT] = self._agent
+        if token is not None:
+            request.headers[AUTHORIZATION] = f"Bearer {token}"
         assert request.uri is not None
         assert request.http_method is not None
         url = build_url(self._config.domain, request.uri, request.paths)
@@ -143,7 +143,8 @@ class Transport:
                         part, file, filename=name, content_type="application/octet-stream"
                     )
             elif request.body is not None:
-                content = (JSON.marshal(request.body) or "").encode("utf-8", "replace")
+                text = json.dumps(request.body, ensure_ascii=False)
+                content = text.encode("utf-8", "replace")
                 request.headers[CONTENT_TYPE] = "application/json; charset=utf-8"
             query = [(name, str(value)) for name, value in request.queries]
             async with self._session.request(
@@ -268,6 +269,8 @@ class Wire:
     async def _tenant_token(self) -> str:
         """Get custom app's tenant_access_token: two hours long the same; the SDK asks for it by a
         blocking call."""
+        if self._token and time.monotonic() < self._until:
+            return self._token
         async with self._renewing:
             if self._token and time.monotonic() < self._until:
                 return self._token
@@ -286,9 +289,8 @@ class Wire:
                     )
                 raise self.no_credentials("tenant_access_token", code, str(made.msg))
             lives = float(made.expire) if isinstance(made.expire, int | float) else 7200.0
-            early = min(self.pace.early, lives / 2)
             self._token = token
-            self._until = time.monotonic() + max(1.0, lives - early)
+            self._until = time.monotonic() + max(1.0, lives - min(self.pace.early, lives / 2))
             return token
 
     async def send(
@@ -388,7 +390,6 @@ def request_of(
     request = BaseRequest()
     request.http_method = HttpMethod[verb]
     request.uri = uri
-    request.token_types = {AccessTokenType.TENANT}
     request.paths = dict(paths or {})
     for name, value in (query or {}).items():
         request.add_query(name, value)

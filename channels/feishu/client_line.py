@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import json
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -26,7 +27,6 @@ from channels.record import record
 
 with LEAN:
     from lark_oapi.core.enum import LogLevel
-    from lark_oapi.core.json import JSON
     from lark_oapi.ws.client import Client
     from lark_oapi.ws.client import _new_ping_frame as new_ping_frame
     from lark_oapi.ws.const import (
@@ -39,7 +39,7 @@ with LEAN:
     )
     from lark_oapi.ws.enum import FrameType, MessageType
     from lark_oapi.ws.exception import ClientException, ConnectionClosedException, ServerException
-    from lark_oapi.ws.model import ClientConfig, EndpointResp, Response
+    from lark_oapi.ws.model import ClientConfig, EndpointResp
     from lark_oapi.ws.pb.google.protobuf.message import DecodeError, EncodeError
     from lark_oapi.ws.pb.pbbp2_pb2 import Frame
 
@@ -304,10 +304,11 @@ def answered(frame: Any, code: int, spent: int, result: Body | None = None) -> b
         header = frame.headers.add()
         header.key = HEADER_BIZ_RT
         header.value = str(spent)
-    response = Response(code=code)
+    response: Body = {"code": code}
     if result is not None:
-        response.data = base64.b64encode((JSON.marshal(result) or "").encode())
-    frame.payload = (JSON.marshal(response) or "").encode()
+        data = json.dumps(result, ensure_ascii=False).encode()
+        response["data"] = base64.b64encode(data).decode()
+    frame.payload = json.dumps(response).encode()
     return frame.SerializePartialToString()
 
 
@@ -318,7 +319,6 @@ async def endpoint(wire: Wire) -> tuple[str, ClientConfig | None]:
     The SDK asks by a blocking call without a time limit; this one is neither. Raises
     AuthFailed, NotReady, RateLimited."""
     request = request_of("POST", GEN_ENDPOINT_URI)
-    request.token_types = set()
     request.body = {"AppID": wire.config.app_id, "AppSecret": wire.config.app_secret}
     request.headers["locale"] = "zh"
     answer = await wire.send("long connection", request, None, once=False)

@@ -58,8 +58,7 @@ LEANS: Mapping[str, Leaning] = {
     "lark-oapi": Leaning(
         "1.8",
         {
-            "_build_header": "the SDK's transport builds requests, but opens a client for each",
-            "_build_url": "the same",
+            "_build_url": "the SDK's transport builds requests, but opens a client for each",
             "_cache": "the SDK joins parts of split frames without a bound",
             "_configure": "a ping interval of zero would ping without a pause",
             "_conn": "reading and closing it with a time limit",
