@@ -195,6 +195,9 @@ class Capabilities:
     # ephemeral drafts that vanish by themselves (Telegram private chats, web)
     preview: bool = False
     appends: bool = False  # a draft only grows: nothing but the answer's own words belongs into it
+    # what is documented to be allowed in one conversation: so many posts, then one each (0: any)
+    post_burst: int = 1
+    post_every: timedelta = timedelta(0)
     choices: bool = False
     topics: bool = False
     typing: timedelta | None = None  # how long one typing() lasts

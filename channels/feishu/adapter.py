@@ -67,6 +67,9 @@ CAPABILITIES = Capabilities(
     repeat_window=timedelta(minutes=55),  # "Send message", uuid: at most one message within an hour
     max_text=render.MAX_TEXT,
     revise=timedelta(seconds=0.7),  # a message takes five edits a second, a card entity ten writes
+    # "Send message": five in any second to one chat
+    post_burst=2,
+    post_every=timedelta(seconds=0.25),
     choices=True,
     topics=True,
     typing=timedelta(seconds=30),

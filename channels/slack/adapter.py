@@ -56,6 +56,9 @@ CAPABILITIES = Capabilities(
     max_text=render.MAX_TEXT,
     # chat.update is Tier 3: some 50 a minute for the whole workspace
     revise=timedelta(seconds=1.5),
+    # "Rate limits": one post a second in a conversation, short bursts are allowed
+    post_burst=10,
+    post_every=timedelta(seconds=1),
     choices=True,
     topics=True,
     # assistant.threads.setStatus: removed after two minutes, or by our post

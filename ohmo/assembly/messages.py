@@ -248,9 +248,11 @@ def build_board(
     rows = DraftRows(pool.draft, environment.new_id, store.drafted)
 
     def pace_of(channel: Channel) -> Pace:
-        """One for all that is said through a connection. What the platform asks for is obeyed;
-        nothing is guessed."""
-        pace = paces.setdefault(id(channel), Pace(chat=Rate(0.0), account=Rate(0.0)))
+        """One for all that is said through a connection. What the platform documents and what it
+        asks for is obeyed; nothing is guessed."""
+        able = channel.capabilities
+        chat = Rate(able.post_every.total_seconds(), able.post_burst)
+        pace = paces.setdefault(id(channel), Pace(chat=chat, account=Rate(0.0)))
         paces.move_to_end(id(channel))
         return pace
 

@@ -194,7 +194,8 @@ class Sender:
                 await self._outbox.sending(row.row.id, work.states)
             while (wait := self.wait(row)) > 0:
                 await self._sleep(wait)
-            self._pace.take(row.row.outbound.address.chat, _now())
+            if part.kind in ("post", "file"):
+                self._pace.take(row.row.outbound.address.chat, _now())
             try:
                 receipt = await self._channel.send(part, key, state.handle)
             except Ambiguous:
@@ -326,6 +327,8 @@ class Pace:
             return
         self._blocked = {name: due for name, due in self._blocked.items() if due > until - 3_600}
         self._blocked[chat] = until
+        if self._chat_rate.interval:  # no burst is left then
+            self._chats[chat] = until + self._chat_rate.interval * (self._chat_rate.burst - 1)
 
 
 def _ready(due: float, rate: Rate) -> float:

@@ -221,6 +221,14 @@ def test_the_account_has_a_rate_of_its_own() -> None:
     assert (pace.wait("b", 0.0), pace.wait("b", 1.0)) == (1.0, 0.0)
 
 
+def test_a_chat_that_asked_to_wait_has_no_burst_left() -> None:
+    pace = Pace(Rate(1.0, 10), Rate(0.0))
+    pace.block("a", 5.0)
+    assert (pace.wait("a", 0.0), pace.wait("b", 0.0)) == (5.0, 0.0)
+    pace.take("a", 5.0)
+    assert pace.wait("a", 5.0) == 1.0
+
+
 def test_a_block_is_for_its_chat_and_ends() -> None:
     pace = Pace(Rate(0.0), Rate(0.0))
     pace.block("a", 30.0)
