@@ -12,6 +12,6 @@ MANIFEST = Manifest(
     client="ohmo.providers.anthropic.client:AnthropicClient",
     renderings="ohmo.providers.anthropic.wire:renderings",
     sdk="anthropic",
-    # errors of the administration's API and spans of its own: 890 modules of types, 9 MB
+    # errors of the administration's API and spans of its own: 890 modules of types, 8 MB
     late=("anthropic._error_classes", "anthropic.lib._tracing._api_call"),
 )
