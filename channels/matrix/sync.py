@@ -46,6 +46,7 @@ log = logging.getLogger("channels.matrix")
 
 CURSOR = "sync"
 REMEMBERED = 5_000  # events whose author, words and thread are kept in memory
+SAVED_EVERY = 10.0  # seconds between two positions that bring nothing to store
 RECEIPTS = 5.0  # seconds for telling the homeserver what was read
 # of one sync, and of what has to be asked to understand it, before the connection counts as lost
 TRIES = 3
@@ -125,7 +126,9 @@ class Listening:
         self._known = Recent[str, Original](REMEMBERED)
         self._followed: list[str] = []  # rooms that replaced others
         self._unreadable = Quarantine(context.state / "malformed", me)
-        self._position = Position("", 0)
+        self._position: Position = Position("", 0)
+        self._saved: Position = Position("", 0)
+        self._saved_at = 0.0  # monotonic
         self._missed = True  # the first answer brings what was said while we were away
         self._markers: dict[str, str] = {}  # the newest message of a room that was stored
         self._marked = asyncio.Event()
@@ -219,9 +222,15 @@ class Listening:
         self._followed.clear()
         since = str(answer.get("next_batch", position.since))
         following = Position(since, order, invites)
-        # The very first position is worth saving, too: from now on nothing is before our time.
-        if self._missed or opened or following != position:
+        # The very first position is worth saving, too: from now on nothing is before our time. What
+        # brought no arrival, like our own words, may be heard twice, if no keys came along.
+        now = time.monotonic()
+        at_once = bool(arrivals) or encryption is not None or invites != self._saved.invites
+        changed = following != self._saved and (at_once or now - self._saved_at >= SAVED_EVERY)
+        if self._missed or opened or changed:
             await self._context.publish([*opened, *arrivals], following.cursor())
+            self._saved = following
+            self._saved_at = now
         self._position = following
         self._missed = False
         # After the commit people see that their words arrived. Nothing depends on it, so nothing

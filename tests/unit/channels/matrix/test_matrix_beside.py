@@ -70,6 +70,41 @@ async def test_a_fault_beside_the_sync_ends_the_connection(tmp_path: Path) -> No
         await asyncio.wait_for(listening.run({"next_batch": "0"}), 20)
 
 
+class Talkative(Homeserver):
+    """Each answer brings a newer position; after the last one the homeserver is silent."""
+
+    def __init__(self, answers: int) -> None:
+        self._left = answers
+
+    async def sync(self, *_: Any, **__: Any) -> dict[str, Any]:
+        if not self._left:
+            await asyncio.Event().wait()
+        self._left -= 1
+        return {"next_batch": f"after {self._left}"}
+
+
+class Quiet(Broken):
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(("every", "saved"), [(3600.0, 1), (0.0, 4)])
+async def test_a_position_that_brings_nothing_to_store_is_saved_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: float, saved: int
+) -> None:
+    monkeypatch.setattr("channels.matrix.sync.SAVED_EVERY", every)
+    made: Any = Listening
+    context = FakeContext(tmp_path)
+    context.cursors["sync"] = '{"since": "before", "order": 1, "invites": []}'
+    server = Talkative(4)
+    listening = made(
+        server, Rooms(), Invitations(), "@ohmo:here", context, Quiet(), lambda: datetime.now(UTC)
+    )
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(listening.run({"next_batch": "0"}), 0.5)
+    assert len(context.batches) == saved
+
+
 def test_without_the_extra_for_encryption_the_channel_loads() -> None:
     program = """
 import sys
