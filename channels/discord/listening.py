@@ -134,7 +134,11 @@ class Listening:
                 self._unreadable.pass_over(what, frame.raw)
                 continue
             chat = await self._note(frame, frame.data, missed)
-            if chat is not None:
+            if chat is None:
+                continue
+            # Of our own words nothing is stored; only a catch-up wants to know that they came.
+            ours = object_of(frame.data.get("author")).get("id") == self._memory.account
+            if not ours or backlog.is_behind(chat):
                 backlog.line_up(chat, frame)
         session = self._session
         if session is None:
