@@ -2,7 +2,7 @@
 SIGRTMIN+3 it writes what it counted since the last time to ``counts.json`` in its home.
 
 Counted from outside of ohmo: tasks by the loop's task factory, statements and transactions by
-sqlite3's trace callback, requests where aiohttp and the models' HTTP client send them. Counting costs
+sqlite3's trace callback, requests where aiohttp sends them. Counting costs
 time, so it is on only with ``OHMO_COUNT=1``; without it only the threads' names are told.
 """
 
@@ -58,21 +58,14 @@ def count_statements() -> None:
 
 def count_requests() -> None:
     import aiohttp
-    import httpx2
 
-    ask = aiohttp.ClientSession._request  # noqa: SLF001 every verb comes through here
-    send = httpx2.AsyncClient.send
+    ask = aiohttp.ClientSession._request  # noqa: SLF001 every verb comes through here, models too
 
     async def asked(self: aiohttp.ClientSession, *given: Any, **named: Any) -> Any:
         counts["requests"] += 1
         return await ask(self, *given, **named)
 
-    async def sent(self: Any, *given: Any, **named: Any) -> Any:
-        counts["requests"] += 1
-        return await send(self, *given, **named)
-
     aiohttp.ClientSession._request = asked  # type: ignore[method-assign]  # noqa: SLF001
-    httpx2.AsyncClient.send = sent  # type: ignore[method-assign]
 
 
 def tell(*_: object) -> None:
