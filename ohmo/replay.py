@@ -3,7 +3,7 @@ otherwise. Runs nothing, asks nobody."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
@@ -64,7 +64,7 @@ class Replaying:
     def __init__(
         self,
         store: Kept,
-        plan: Callable[[Claim, Work], TurnPlan],
+        plan: Callable[[Claim, Work], Awaitable[TurnPlan]],
         renderings: Callable[[], Sequence[Rendering]],
         models: Sequence[str],
         toolbox: Toolbox,
@@ -145,7 +145,7 @@ class Replaying:
         what the endpoint made shorter."""
         best: list[str] = []
         for settings in self._settings(past.info.settings):
-            plan = self._plan(past.claim(settings), past.work(turn))
+            plan = await self._plan(past.claim(settings), past.work(turn))
             wrong = await again.differs(self._ledger(past, turn, plan, again), plan, recorded)
             if not wrong:
                 return []
@@ -177,7 +177,7 @@ class Replaying:
         tool = self._toolbox.tools().get(call.name)
         if tool is None or turn not in past.begun:
             return False, ""
-        plan = self._plan(past.claim(past.info.settings), past.work(turn))
+        plan = await self._plan(past.claim(past.info.settings), past.work(turn))
         context = self._ledger(past, turn, plan, _Again(())).call_context(call, lambda _: None)
         try:
             footprint = tool.footprint(tool.parse(call.arguments), plan.cwd)

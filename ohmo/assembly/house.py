@@ -45,7 +45,7 @@ from ohmo.permissions.policy import snapshot_of
 from ohmo.providers import build
 from ohmo.replay import Replaying
 from ohmo.sessions.clock import Clockwatch
-from ohmo.sessions.planner import Planner
+from ohmo.sessions.planner import Planner, UserSide
 from ohmo.sessions.pool import Pool
 from ohmo.tracing.turn_log import TurnLog
 from ohmo.upkeep.watches import FullAuto, MemoryWatch, StoreWatch, memory_share
@@ -168,7 +168,11 @@ def _build(
     clock = deps.environment.clock
     new_id = deps.environment.new_id
     standing = partial(standing_of, access=deps.access)
-    planner = Planner(deps.config, agent.policies, agent.model, agent.toolbox, standing, clock)
+    user_home = Path(deps.environment.environ.get("HOME", "~")).expanduser()
+    user = UserSide(user_home, clockwork.zone, agent.workbench.sensitive.hides)
+    planner = Planner(
+        deps.config, agent.policies, agent.model, agent.toolbox, standing, clock, user
+    )
     pool = build_pool(deps, agent, planner, clockwork, wired)
     known = commands()
     board = build_board(deps, wired.links, pool, known, clockwork.zone, sent)

@@ -44,7 +44,7 @@ from ohmo.media import Media
 from ohmo.sessions.admission import late
 from ohmo.sessions.planner import Planner, SessionDeps, TurnInput, TurnLimits, TurnOutput
 from ohmo.sessions.pool import Pool
-from ohmo.sessions.user_steps import StepWriter
+from ohmo.sessions.user_steps import StepWriter, TurnContext
 from ohmo.upkeep.watches import FullAuto
 
 ELSEWHERE = frozenset((*SAME, *INSTEAD))
@@ -178,11 +178,12 @@ def build_pool(
     media = Media(config.home.media)
     writer = StepWriter(media, redact)
     fetch = AttachmentFetcher(media, deps.connections.fetch)
+    context = TurnContext(writer, planner.surroundings, config.workspace)
     session_deps = SessionDeps(
         store=deps.store,
         agents=lambda _: agent.engine,
         plan=planner,
-        input=TurnInput(step=writer, context=writer.context, fetch=fetch),
+        input=TurnInput(step=writer, context=context, fetch=fetch),
         output=_output(deps, wired, redact),
         limits=TurnLimits(
             busy=config.sessions.busy,

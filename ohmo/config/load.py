@@ -14,19 +14,17 @@ from pydantic import ValidationError
 from channels.contract import Manifest
 from channels.durable import write_whole
 from channels.record import record
+from ohmo.config.agent import DEFAULT_KEY, Budgets, Profile, Prompt
 from ohmo.config.channels import LITERAL, PUT_IT, RawChannel, channel_problems, read_channels
 from ohmo.config.home import Home, find_home
 from ohmo.config.models import (
-    DEFAULT_KEY,
     Access,
     Backups,
-    Budgets,
     Control,
     Cron,
     Limits,
     McpServer,
     Permissions,
-    Profile,
     Retention,
     Sandbox,
     Sessions,
@@ -57,6 +55,7 @@ class Config:
     permissions: Permissions
     sandbox: Sandbox
     budgets: Budgets
+    prompt: Prompt
     limits: Limits
     sessions: Sessions
     store_url: str = field(repr=False)  # may hold a password
@@ -127,6 +126,7 @@ def load(
         permissions=fill(written.permissions),
         sandbox=written.sandbox,
         budgets=written.budgets,
+        prompt=written.prompt,
         limits=written.limits,
         sessions=written.sessions,
         store_url=store_url,

@@ -8,12 +8,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import Field, model_validator
 
 from channels.record import record
+from ohmo.config.agent import Budgets, Pricing, Profile, Prompt
+from ohmo.config.section import Section
 from ohmo.config.values import (
     LISTEN,
-    Amount,
     Count,
     Duration,
     Flag,
@@ -31,63 +32,11 @@ from ohmo.config.values import (
     Zone,
 )
 
-BUILT = ("auto", "anthropic", "openai", "offline")
-# Known, and refused as coming later; offered nowhere.
-UNBUILT = ("claude", "codex", "opencode", "gemini")
-ProviderName = Annotated[
-    Literal["auto", "anthropic", "openai", "offline", "claude", "codex", "opencode", "gemini"],
-    WithJsonSchema({"type": "string", "enum": list(BUILT)}),
-]
 Mode = Literal["default", "plan", "full_auto"]
-DEFAULT_KEY = {
-    "auto": "env:ANTHROPIC_API_KEY",
-    "anthropic": "env:ANTHROPIC_API_KEY",
-    "openai": "env:OPENAI_API_KEY",
-}
-
-
-class Section(BaseModel):
-    """A group of keys. Written without a value it means its defaults."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        frozen=True,
-        validate_default=True,
-        hide_input_in_errors=True,
-        ser_json_timedelta="float",
-        defer_build=True,
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty_is_default(cls, value: Any) -> Any:
-        return {} if value is None else value
 
 
 def _unwritten() -> Any:
     return {}
-
-
-class Profile(Section):
-    provider: ProviderName = "auto"
-    base_url: Url | None = None
-    api_key: Secret | None = None
-    #: Order = tier, small to large; the last is the default.
-    models: Many[Annotated[str, Field(min_length=1)]] = ()
-    weak_model_hints: Flag = False
-    fallback: Many[str] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _own_key(cls, value: Any) -> Any:
-        """The key's default follows the provider, so that ``provider: openai`` alone is enough."""
-        written: dict[str, Any] = {} if value is None else value
-        if not isinstance(written, dict) or "api_key" in written:
-            return value
-        provider = written.get("provider", "auto")
-        key = DEFAULT_KEY.get(str(provider))
-        return written if key is None else {**written, "api_key": key}
 
 
 class PermissionSettings(Section):
@@ -108,29 +57,6 @@ class Sandbox(Section):
     timeout: Duration = timedelta(seconds=600)
     image: str | None = None
     network: Literal["ask", "on", "off"] = "ask"
-
-
-class Budget(Section):
-    usd: Amount | None = None
-    tokens: Count | None = None
-
-
-class Budgets(Section):
-    turn: Budget = Budget()
-    thread: Budget = Budget()
-    person_day: Budget = Budget()
-    day: Budget = Budget()
-    job: Budget = Budget()
-
-
-class Pricing(Section):
-    """US dollars per million tokens of one model; what reading from or writing to the cache costs
-    is what input costs, unless written."""
-
-    input: Amount
-    output: Amount
-    cache_read: Amount | None = None
-    cache_write: Amount | None = None
 
 
 class Limits(Section):
@@ -320,6 +246,7 @@ class Written(Section):
     sandbox: Sandbox = Sandbox()
     budgets: Budgets = Budgets()
     pricing: Mapping[Annotated[str, Field(min_length=1)], Pricing] = Field(default_factory=dict)
+    prompt: Prompt = Prompt()
     limits: Limits = Limits()
     sessions: Sessions = Sessions()
     # Its default holds ${OHMO_HOME}, so it is read like a written one.

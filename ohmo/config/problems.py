@@ -14,7 +14,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from ohmo.config.models import UNBUILT, Budget, Sandbox, Written
+from ohmo.config.agent import UNBUILT, Budget
+from ohmo.config.models import Sandbox, Written
 from ohmo.config.source import Path, Problem, Source
 from ohmo.contracts.errors import ConfigError
 

@@ -36,8 +36,9 @@ Closing = Callable[[OutRow], PostRow]
 """Makes the row that takes the place of a draft or card whose turn or question ended otherwise."""
 ToStep = Callable[[Arrival], UserStep]
 """What the model is told about an arrival."""
-ToContext = Callable[[Sequence[Inbound | Reacted]], UserStep | None]
-"""What it is told of words that were not said to it, oldest first. None: nothing of them."""
+ToContext = Callable[[Claim, Sequence[Inbound | Reacted]], Sequence[UserStep]]
+"""What stands before the words of a turn of this thread: how things stand, and words that were not
+said to it, oldest first."""
 Begins = Callable[[Arrival], BegunUnder]
 """What holds for a turn that begins with an arrival now."""
 Rest = Callable[[str], Remains]

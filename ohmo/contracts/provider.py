@@ -16,6 +16,7 @@ class Section:
     name: str
     text: str
     breakpoint: bool = False  # a cache breakpoint after this section
+    source: str = ""  # where its words came from; never sent
 
 
 @record

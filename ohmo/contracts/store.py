@@ -151,9 +151,9 @@ class Threads(Protocol):
         under: Begins | None = None,
     ) -> Work | None:
         """The open turn (resumed), or a new one under the id ``turn`` with the head of the mailbox
-        (``collect``: all of it; an album: its parts), its user steps written, before them what was
-        overheard since the last one (``context``): handed over once. None: nothing to do, the lease
-        is given back."""
+        (``collect``: all of it; an album: its parts), its user steps written, before them how
+        things stand and what was overheard since the last one (``context``): handed over once.
+        None: nothing to do, the lease is given back."""
         ...
 
     async def steer(

@@ -16,7 +16,7 @@ from channels.record import record
 from channels.web.client import Browser
 from ohmo.approvals.answering import Answerer, Outcome
 from ohmo.commands.contract import Decide
-from ohmo.config.models import Budget
+from ohmo.config.agent import Budget
 from ohmo.contracts.agent import Event
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.outbox import Asked, Remembered

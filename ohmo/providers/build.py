@@ -10,8 +10,8 @@ from typing import cast
 
 from channels.record import record
 from ohmo.ambient import IdSource, NewId
+from ohmo.config.agent import Profile
 from ohmo.config.load import Config, key_is_optional
-from ohmo.config.models import Profile
 from ohmo.contracts.errors import (
     BadKey,
     ConfigError,

@@ -3,10 +3,11 @@ and on whose behalf."""
 
 from __future__ import annotations
 
+import asyncio
 import platform
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -15,12 +16,15 @@ from channels.record import record
 from ohmo.ambient import Ambient
 from ohmo.config.load import Config
 from ohmo.config.values import Secret
-from ohmo.context.prompt import Persona, system_prompt
+from ohmo.context.prompt import Facts, system_prompt, too_big
+from ohmo.context.rules import ProjectRules, project_rules
+from ohmo.context.surroundings import surroundings
 from ohmo.context.window import tokens_of
 from ohmo.contracts.agent import Agent, Event
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import Report
-from ohmo.contracts.inwriter import Begins, Card, Closing, ToContext, ToStep, in_writer
+from ohmo.contracts.errors import ConfigError
+from ohmo.contracts.inwriter import Begins, Card, Closing, ToStep, in_writer
 from ohmo.contracts.messages import Json, ToolCall, ToolResult
 from ohmo.contracts.provider import Section, ToolSpec
 from ohmo.contracts.store import Store
@@ -39,6 +43,7 @@ from ohmo.permissions.policy import Policies
 from ohmo.providers.build import Model
 from ohmo.providers.models import known
 from ohmo.sessions.clock import HeldClock
+from ohmo.sessions.user_steps import TurnContext
 
 LEAST_BUDGET = 2_000  # tokens of conversation even with the smallest model
 SESSIONS = 2_000  # whose prompts and tools are remembered
@@ -68,6 +73,7 @@ class TurnPlan:
     free_until: datetime | None = None
     mode_after: Mode = "default"
     policy: PolicySnapshot | None = None  # the one the turn began under, None: not known
+    new_rules: ProjectRules | None = None  # of the folder, where this process reads them first
     agent: str = ""  # who runs it; empty: the engine of the house
     # what the configuration that holds at a call leaves of mode and role
     capped: Callable[[Mode, Standing], tuple[Mode, Standing]] = lambda mode, role: (mode, role)
@@ -88,6 +94,16 @@ class TurnPlan:
         return tuple(tool for tool in self.tools if tool.deferred)
 
 
+@record
+class UserSide:
+    """The user this process runs as: their home, above which no rules are looked for; the zone in
+    which times are told; which paths no model may be shown."""
+
+    home: Path
+    zone: tzinfo
+    hides: Callable[[str], bool]
+
+
 class Planner:
     """Called once per run of a turn. The system prompt of a session is made once, so that its bytes
     stay.
@@ -104,6 +120,7 @@ class Planner:
         toolbox: Toolbox,
         standing_of: Callable[[Arrival], Standing],
         clock: HeldClock,
+        user: UserSide,
     ) -> None:
         """``standing_of``: on whose rights a turn runs that begins with this."""
         self._config = config
@@ -112,8 +129,7 @@ class Planner:
         self._toolbox = toolbox
         self._standing_of = standing_of
         self._clock = clock
-        root = config.home.root
-        self._persona = Persona(root / "SOUL.md", root / "USER.md", root / "AGENTS.md")
+        self._user = user
         self._prompts: dict[tuple[str, int, str, str], tuple[Section, ...]] = {}
         self._cores: dict[tuple[str, int], tuple[ToolSpec, ...]] = {}
         self._tool_tokens = (0, 0)  # revision of the toolbox, tokens
@@ -123,23 +139,21 @@ class Planner:
         """What holds for a turn that begins with this now."""
         return BegunUnder(self._policies.present, self._standing_of(first))
 
-    def __call__(self, claim: Claim, work: Work) -> TurnPlan:
-        return self.of(replace(claim, settings=claim.settings.at(self._clock())), work)
+    async def __call__(self, claim: Claim, work: Work) -> TurnPlan:
+        return await self.of(replace(claim, settings=claim.settings.at(self._clock())), work)
 
-    def of(self, claim: Claim, work: Work) -> TurnPlan:
+    async def of(self, claim: Claim, work: Work) -> TurnPlan:
         """The plan of a turn as of the time of its claim. Raises ConfigError: a secret of its job
-        leads to nothing any more."""
+        leads to nothing any more, or the model's window is too small for the prompt."""
         first = work.arrivals[0]
         settings = claim.settings
         present = self._policies.present
         under = work.under or self.under(first)
         configured = strictest((present.mode, under.policy.mode))
         mode = settings.mode or configured
-        cwd = Path(settings.workspace or under.policy.workspace)
-        if not cwd.is_dir():
-            cwd.mkdir(parents=True, exist_ok=True)
+        cwd = _folder(settings.workspace or under.policy.workspace)
         model = settings.model or self._model.model
-        system = self._prompt(claim, cwd, mode)
+        system, new_rules = await self._prompt(claim, cwd, mode)
         max_output = min(8_192, known(model).max_output)
         # ``CHANNEL:PERSON``, the name under which permissions are remembered
         speaker = first.person if isinstance(first, Wake) else first.person.id
@@ -175,6 +189,7 @@ class Planner:
             free_until=settings.free_until if mode == "full_auto" else None,
             mode_after=configured,
             policy=under.policy,
+            new_rules=new_rules,
             agent=settings.agent or "",
             capped=self._capped(first, mode_chosen=settings.mode is not None),
         )
@@ -208,6 +223,8 @@ class Planner:
                     shown += tokens
             tools = shown + min(FOUND_TOKENS, deferred)
             self._tool_tokens = (self._toolbox.revision, tools)
+        if prompt + tools >= window:
+            raise ConfigError(too_big(window, system, tools))
         return max(LEAST_BUDGET, window - reserve - answer - prompt - tools)
 
     def _tools(self, claim: Claim) -> tuple[ToolSpec, ...]:
@@ -220,19 +237,48 @@ class Planner:
             self._cores.pop(next(iter(self._cores)))
         return (*core, *(spec for spec in specs if spec.deferred))
 
-    def _prompt(self, claim: Claim, cwd: Path, mode: str) -> tuple[Section, ...]:
+    async def _prompt(
+        self, claim: Claim, cwd: Path, mode: str
+    ) -> tuple[tuple[Section, ...], ProjectRules | None]:
+        """Sections of a session, made once; and its rules where they were read now."""
         key = (claim.thread, claim.session_seq, str(cwd), mode)
         prompt = self._prompts.pop(key, None)
+        rules: ProjectRules | None = None
         if prompt is None:
+            layout = self._config.prompt
+            rules = ProjectRules(cwd)
+            if "project_rules" in layout.sections:
+                rules = await asyncio.to_thread(
+                    project_rules,
+                    cwd,
+                    self._user.home,
+                    hides=self._user.hides,
+                    although_ignored=layout.ignored_rules,
+                )
             machine = f"{platform.system()} {platform.machine()}"
-            prompt = system_prompt(self._persona, cwd, machine, mode)
+            facts = Facts(self._config.home.root, cwd, machine, mode, None, rules)
+            prompt = system_prompt(layout, facts)
             newest = next(reversed(self._prompts.values()), prompt)
             if newest == prompt:
                 prompt = newest  # the sessions of a day share one
         self._prompts[key] = prompt
         if len(self._prompts) > SESSIONS:
             self._prompts.pop(next(iter(self._prompts)))
-        return prompt
+        return prompt, rules
+
+    def surroundings(self, cwd: Path) -> str:
+        """How things stand now, for a turn that works in this folder."""
+        layout = self._config.prompt
+        now = self._clock().astimezone(self._user.zone)
+        return surroundings(layout.changing, layout.budgets.changing, cwd, self._user.home, now)
+
+
+def _folder(path: str | Path) -> Path:
+    """Where tools work, made where it is missing."""
+    folder = Path(path)
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 Busy = Literal["queue", "steer", "interrupt", "collect"]
@@ -261,7 +307,7 @@ class TurnInput:
     """What the model is told."""
 
     step: ToStep  # of an arrival
-    context: ToContext | None = None  # of what was overheard
+    context: TurnContext | None = None  # before the words of a turn
     # brings attachments to their paths; says what could not be had
     fetch: Callable[[Arrival], Awaitable[Sequence[str]]]
 
@@ -307,7 +353,7 @@ class SessionDeps:
 
     store: Store
     agents: Callable[[TurnPlan], Agent]  # who runs a turn
-    plan: Callable[[Claim, Work], TurnPlan]  # decides model, prompt and permissions
+    plan: Callable[[Claim, Work], Awaitable[TurnPlan]]  # decides model, prompt and permissions
     input: TurnInput
     output: TurnOutput
     limits: TurnLimits

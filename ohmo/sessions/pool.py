@@ -255,6 +255,9 @@ class Pool:
         store = self._store
         begun: list[tuple[Claim, Work | None]] = []
 
+        if deps.input.context is not None:
+            deps.input.context.refresh()
+
         async def begin() -> None:
             turns = [deps.ambient.new_id() for _ in range(limit)]
             begun.extend(

@@ -12,6 +12,7 @@ from channels.contract import Outbound
 from channels.errors import ChannelError
 from channels.record import record
 from ohmo.ambient import derived
+from ohmo.context.rules import introduced
 from ohmo.contracts.agent import Answered, Ended, Failed, Outcome, Parked, TurnStarted
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.errors import ConfigError
@@ -85,6 +86,8 @@ class Session:
                 under=deps.under,
             )
         if work is not None:
+            if deps.input.context is not None and not work.resumed:
+                deps.input.context.told(self.claim, work)
             self._work = work
             self.turn = work.turn
             self.suspect = work.starts > 2
@@ -105,7 +108,7 @@ class Session:
             await self.exits.failed(work, transcript, reason)
             return None
         try:
-            plan = deps.plan(self.claim, work)
+            plan = await deps.plan(self.claim, work)
         except ConfigError as error:  # a job's secret is gone: to try again brings nothing back
             await self._catch_up(work, transcript)
             await self.exits.failed(work, transcript, str(error))
@@ -246,6 +249,13 @@ class Session:
         notice = UserStep((Text("\n".join(missing)),), "house", "notice")
         if missing and notice not in run.transcript:
             await self._record(run, [notice])
+        rules = run.plan.new_rules
+        address = reply_address(run.work)
+        if rules is not None and (words := introduced(rules)) and address is not None:
+            # once for each state of these files, as long as the post is kept
+            once = derived("rules", str(rules.root), rules.digest)
+            row = PostRow(once, "notice", Outbound(address, words))
+            await self._deps.store.post([row])
 
     async def _drive(self, run: Run, ledger: TurnLedger) -> Outcome:
         deps = self._deps

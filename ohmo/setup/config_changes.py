@@ -8,8 +8,8 @@ from pathlib import Path
 from channels.contract import Manifest
 from channels.platform_calls import is_loopback
 from channels.record import record
+from ohmo.config.agent import DEFAULT_KEY
 from ohmo.config.load import Config
-from ohmo.config.models import DEFAULT_KEY
 from ohmo.config.problems import nearest
 from ohmo.config.rewriting import Keys
 from ohmo.config.source import Plain

@@ -229,9 +229,7 @@ def _work(
     steps: list[UserStep] = []
     if beginning.context is not None:
         heard = yield from overheard(at, thread, turn, taken[0].seq, taken[0].arrival)
-        before = beginning.context(heard) if heard else None
-        if before is not None:
-            steps.append(before)
+        steps += beginning.context(claim, heard)
     steps += [beginning.step(one.arrival) for one in taken]
     numbers = yield from _write_steps(at, claim, turn, steps)
     return Work(

@@ -378,11 +378,8 @@ class ModelTurns(ModelMailbox):
                 if context is not None
                 else []
             )
-            before = context(heard) if context is not None and heard else None
-            steps = [
-                *([before] if before is not None else []),
-                *(step(arrival) for _, arrival in taken),
-            ]
+            before = context(claim, heard) if context is not None else []
+            steps = [*before, *(step(arrival) for _, arrival in taken)]
             numbers = self.log(claim.thread, turn, steps, once)
             arrivals = tuple(arrival for _, arrival in taken)
             said = tuple(zip(numbers, steps, strict=True))

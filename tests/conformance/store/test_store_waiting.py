@@ -25,18 +25,18 @@ from store_words import (
 from channels.contract import Inbound, Reacted, TopicId
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.outbox import Grant, Ruling
-from ohmo.contracts.turns import BY_A_BOT, NOT_ADDRESSED, Seat
+from ohmo.contracts.turns import BY_A_BOT, NOT_ADDRESSED, Claim, Seat
 
 NOTED = Seat("", "message", "noted", NOT_ADDRESSED)
 
 
-def context(heard: object) -> UserStep | None:
+def context(claim: Claim, heard: object) -> list[UserStep]:
     words = [
         one.text if isinstance(one, Inbound) else one.emoji
         for one in heard
         if isinstance(one, Inbound | Reacted)
     ]  # type: ignore[attr-defined]
-    return UserStep((Text("|".join(words)),), "house", "context")
+    return [UserStep((Text("|".join(words)),), "house", "context")] if words else []
 
 
 async def heard(scene: Scene, turn: str) -> list[str]:

@@ -3,12 +3,9 @@ restart."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ohmo.context.prompt import PERSONA_LIMIT, Persona, system_prompt
 from ohmo.context.window import Window, step_tokens, tokens_of
 from ohmo.contracts.messages import (
     CallResult,
@@ -152,22 +149,3 @@ def test_a_window_without_anybody_speaking_never_cuts() -> None:
     window = Window(10)
     window.add(ModelStep((Text("x" * 1000),), "m", "end"))
     assert window.forget() == 0
-
-
-def test_the_system_prompt_ends_with_its_breakpoint_and_holds_the_owner_s_files(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "SOUL.md").write_text("<!-- what I am -->\nCalm.\n")
-    (tmp_path / "USER.md").write_text("<!-- only a comment -->\n")
-    (tmp_path / "AGENTS.md").write_text("line\n" * 10_000)
-    sections = system_prompt(
-        Persona(tmp_path / "SOUL.md", tmp_path / "USER.md", tmp_path / "AGENTS.md"),
-        Path("/w"),
-        "Linux",
-        "plan",
-    )
-    assert [section.name for section in sections] == ["role", "persona", "rules", "environment"]
-    assert [section.breakpoint for section in sections] == [False, False, False, True]
-    assert sections[1].text == "<persona>\nCalm.\n</persona>"
-    assert len(sections[2].text) < PERSONA_LIMIT + 100
-    assert "(cut)" in sections[2].text

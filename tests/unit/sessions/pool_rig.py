@@ -230,7 +230,7 @@ class Rig:
     def closing(self, row: OutRow) -> PostRow:
         return PostRow(self.new_id(), "edit", row.row.outbound, row.row.id)
 
-    def plan(self, claim: Claim, work: Work) -> TurnPlan:
+    async def plan(self, claim: Claim, work: Work) -> TurnPlan:
         return TurnPlan(
             model="scripted",
             system=(),

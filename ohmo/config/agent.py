@@ -1,0 +1,105 @@
+"""What decides how the agent thinks: profiles of models, what they cost and may cost, and what they
+are told."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field, WithJsonSchema, model_validator
+
+from ohmo.config.section import Section
+from ohmo.config.values import Amount, Count, Flag, Many, Secret, Url
+
+BUILT = ("auto", "anthropic", "openai", "offline")
+# Known, and refused as coming later; offered nowhere.
+UNBUILT = ("claude", "codex", "opencode", "gemini")
+ProviderName = Annotated[
+    Literal["auto", "anthropic", "openai", "offline", "claude", "codex", "opencode", "gemini"],
+    WithJsonSchema({"type": "string", "enum": list(BUILT)}),
+]
+DEFAULT_KEY = {
+    "auto": "env:ANTHROPIC_API_KEY",
+    "anthropic": "env:ANTHROPIC_API_KEY",
+    "openai": "env:OPENAI_API_KEY",
+}
+
+
+class Profile(Section):
+    provider: ProviderName = "auto"
+    base_url: Url | None = None
+    api_key: Secret | None = None
+    #: Order = tier, small to large; the last is the default.
+    models: Many[Annotated[str, Field(min_length=1)]] = ()
+    weak_model_hints: Flag = False
+    fallback: Many[str] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_key(cls, value: Any) -> Any:
+        """The key's default follows the provider, so that ``provider: openai`` alone is enough."""
+        written: dict[str, Any] = {} if value is None else value
+        if not isinstance(written, dict) or "api_key" in written:
+            return value
+        provider = written.get("provider", "auto")
+        key = DEFAULT_KEY.get(str(provider))
+        return written if key is None else {**written, "api_key": key}
+
+
+class Budget(Section):
+    usd: Amount | None = None
+    tokens: Count | None = None
+
+
+class Budgets(Section):
+    turn: Budget = Budget()
+    thread: Budget = Budget()
+    person_day: Budget = Budget()
+    day: Budget = Budget()
+    job: Budget = Budget()
+
+
+class Pricing(Section):
+    """US dollars per million tokens of one model; what reading from or writing to the cache costs
+    is what input costs, unless written."""
+
+    input: Amount
+    output: Amount
+    cache_read: Amount | None = None
+    cache_write: Amount | None = None
+
+
+StableSection = Literal[
+    "role",
+    "persona",
+    "person",
+    "effort",
+    "skills",
+    "delegation",
+    "local_rules",
+    "project_rules",
+    "environment",
+]
+ChangingSection = Literal["date", "branch", "issue", "pull_request", "memories"]
+
+
+class PromptBudgets(Section):
+    """Tokens (estimated) that a section may take."""
+
+    role: Count = 400
+    persona: Count = 4_000
+    person: Count = 4_000
+    effort: Count = 100
+    skills: Count = 1_500
+    delegation: Count = 1_000
+    local_rules: Count = 4_000
+    project_rules: Count = 8_000
+    environment: Count = 500
+    changing: Count = 2_000
+
+
+class Prompt(Section):
+    sections: Many[StableSection] = get_args(StableSection)
+    changing: Many[ChangingSection] = get_args(ChangingSection)
+    budgets: PromptBudgets = PromptBudgets()
+    # names of rule files that are read although git ignores them
+    ignored_rules: Many[Annotated[str, Field(min_length=1)]] = ()
