@@ -3,17 +3,35 @@ otherwise. Runs nothing, asks nobody."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
 
 from channels.record import record
+from ohmo.context.window import spec_tokens, step_tokens, tokens_of
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import OhmoError
 from ohmo.contracts.inwriter import in_writer
-from ohmo.contracts.messages import CallResult, ModelStep, Step, ToolCall, ToolResult, UserStep
-from ohmo.contracts.reports import ArrivalInfo, Replay, Reports, StepInfo, ThreadInfo
+from ohmo.contracts.messages import (
+    CallResult,
+    Compaction,
+    ModelStep,
+    Step,
+    ToolCall,
+    ToolResult,
+    UserStep,
+)
+from ohmo.contracts.reports import (
+    ArrivalInfo,
+    ContextPart,
+    ContextUsage,
+    Replay,
+    Reports,
+    StepInfo,
+    ThreadInfo,
+)
 from ohmo.contracts.store import Store
 from ohmo.contracts.tool import Allow, Decision, Deny, Gate, Toolbox
 from ohmo.contracts.turns import Claim, ThreadSettings, Work
@@ -26,6 +44,11 @@ from ohmo.sessions.transcript import Transcript
 
 PAGE = 1_000
 SHRUNK = 3  # times that a prompt that was too long is made shorter
+_KINDS: Mapping[type[Step], str] = {
+    ModelStep: "answers",
+    CallResult: "results",
+    Compaction: "summary",
+}
 _MODES = ("default", "plan", "full_auto")
 _WHY = {
     "parameters": "the model or its limits (another profile, or what the endpoint had taught)",
@@ -59,7 +82,8 @@ class _Past:
 
 class Replaying:
     """``plan`` as for a turn, without beginning one; ``renderings``: the wires of the present
-    models, by name in ``models``; ``toolbox`` and ``gate``: of the present agent."""
+    models, by name in ``models``; ``window``: tokens one takes; ``toolbox`` and ``gate``: of the
+    present agent."""
 
     def __init__(
         self,
@@ -67,6 +91,7 @@ class Replaying:
         plan: Callable[[Claim, Work], Awaitable[TurnPlan]],
         renderings: Callable[[], Sequence[Rendering]],
         models: Sequence[str],
+        window: Callable[[str], int],
         toolbox: Toolbox,
         gate: Gate,
     ) -> None:
@@ -74,6 +99,7 @@ class Replaying:
         self._plan = plan
         self._renderings = renderings
         self._models = models
+        self._window = window
         self._toolbox = toolbox
         self._gate = gate
 
@@ -123,6 +149,37 @@ class Replaying:
                     pass
             again.steps.append((row.seq, row.step))
         return found
+
+    async def context(self, info: ThreadInfo) -> ContextUsage:
+        """What the next request of the thread would be made of."""
+        past = await self._past(info)
+        claim = past.claim(info.settings)
+        plan = await self._plan(claim, past.work(""))
+        transcript = Transcript(info.session_seq, plan.budget)
+        transcript.add([(row.seq, row.step) for row in past.steps])
+        parts = [
+            ContextPart("section", section.name, tokens_of(section.text), section.source)
+            for section in plan.system
+        ]
+        found = [spec for spec in plan.deferred if spec.name in transcript.found]
+        for name, specs in (("always sent", plan.core), ("found in this session", found)):
+            tokens = sum(spec_tokens(spec) for spec in specs)
+            if specs:
+                parts.append(ContextPart("tools", name, tokens, f"{len(specs)} tools"))
+        sizes: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
+        for step in transcript.visible():
+            kind = step.source if isinstance(step, UserStep) else _KINDS.get(type(step), "")
+            sizes[kind] += step_tokens(step)
+            counts[kind] += 1
+        parts += [
+            ContextPart("conversation", kind, tokens, f"{counts[kind]} steps")
+            for kind, tokens in sizes.items()
+            if tokens
+        ]
+        left_out = len(past.steps) - len(transcript.visible())
+        window = self._window(plan.model)
+        return ContextUsage(info.thread, plan.model, window, plan.budget, tuple(parts), left_out)
 
     async def _past(self, info: ThreadInfo) -> _Past:
         earlier = await self._store.history(info.thread, before=info.session_seq, limit=PAGE)

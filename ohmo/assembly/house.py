@@ -178,14 +178,20 @@ def _build(
     board = build_board(deps, wired.links, pool, known, clockwork.zone, sent)
     memory_watch = MemoryWatch(pool, deps.notices, memory_share)
     status = build_status(deps, model, pool, board, clockwork, warnings, memory_watch)
-    desk = _desk(deps, model, status, pool, questions, clockwork, known)
+    replaying = Replaying(
+        store,
+        planner.of,
+        agent.model.renderings,
+        agent.model.models,
+        agent.model.window,
+        agent.toolbox,
+        agent.gate,
+    )
+    desk = _desk(deps, model, status, pool, questions, clockwork, known, replaying)
     again = asyncio.Event()
     full_auto = FullAuto(store, store, clock, deps.config.permissions.mode)
     intake = build_intake(deps, pool, clockwork, desk, again, questions, full_auto)
     deps.bus.subscribe(storing=pool.storing, stored=intake.hear)
-    replaying = Replaying(
-        store, planner.of, agent.model.renderings, agent.model.models, agent.toolbox, agent.gate
-    )
     marks = deps.environment.marks(deps.config.home.root)
     followed = clockwork.scheduler.look_again
     clockwatch = Clockwatch(clock, store.rebase, followed=followed, marks=marks)
@@ -225,6 +231,7 @@ def _desk(
     questions: OpenQuestions,
     clockwork: Clockwork,
     known: Mapping[str, Command],
+    replaying: Replaying,
 ) -> CommandQueries:
     return CommandQueries(
         store=deps.store,
@@ -238,6 +245,7 @@ def _desk(
         clock=clockwork.desk,
         configured=model.models,
         zone=clockwork.zone,
+        context=replaying.context,
     )
 
 
@@ -363,6 +371,7 @@ def build_control(
         cron=clockwork.desk,
         hooks=build_hooks(config, environment, store, publish, parse),
         replay=replaying,
+        context=replaying.context,
         no_such_model=no_such,
         setup=partial(_setup, config),
     )

@@ -16,6 +16,7 @@ from ohmo.contracts.messages import (
     ToolCall,
     UserStep,
 )
+from ohmo.contracts.provider import ToolSpec
 
 IMAGE_TOKENS = 1_600  # the most Anthropic and OpenAI bill for one picture
 KEEP_SHARE = 0.6  # of the budget that stays after a cut
@@ -26,6 +27,11 @@ def tokens_of(text: str) -> int:
     character a token."""
     wide = sum(1 for char in text if char >= "\u2e80") if not text.isascii() else 0
     return int((len(text) - wide) / 3.5) + wide + 4
+
+
+def spec_tokens(spec: ToolSpec) -> int:
+    """Estimated tokens of a tool as a model is told of it."""
+    return tokens_of(f"{spec.name} {spec.description} {spec.schema}")
 
 
 def step_tokens(step: Step) -> int:

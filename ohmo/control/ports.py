@@ -22,6 +22,7 @@ from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.outbox import Asked, Remembered
 from ohmo.contracts.reports import (
     ChannelStatus,
+    ContextUsage,
     HouseStatus,
     Replay,
     Reports,
@@ -110,6 +111,7 @@ class Ports:
     cron: CronDesk | None = None
     hooks: Webhooks | None = None
     replay: Callable[[ThreadInfo], Awaitable[Replay]] | None = None
+    context: Callable[[ThreadInfo], Awaitable[ContextUsage]] | None = None
     no_such_model: Callable[[str], Awaitable[str]] | None = None
     setup: Callable[[], SetUp] | None = None
 

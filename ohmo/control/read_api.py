@@ -56,6 +56,7 @@ class ReadRoutes:
             web.get("/api/v1/sessions", self.sessions),
             web.get("/api/v1/sessions/{thread}", self.session),
             web.get("/api/v1/sessions/{thread}/replay", self.replay),
+            web.get("/api/v1/sessions/{thread}/context", self.context),
             web.get("/api/v1/inbox", self.inbox),
             web.get("/api/v1/inbox/audit", self.audit),
             web.get("/api/v1/inbox/{thread}/{seq:[0-9]{1,18}}", self.why),
@@ -141,6 +142,17 @@ class ReadRoutes:
                 404, f"{thread[:60]}: there is no such session; `ohmo sessions list` shows them"
             )
         return answer(await self._ports.replay(info))
+
+    async def context(self, request: web.Request) -> web.Response:
+        """What the next request of a thread would be made of."""
+        thread = request.match_info["thread"]
+        info = await self._reports.thread(thread)
+        if info is None or self._ports.context is None:
+            raise Refusal(
+                404, f"{thread[:60]}: there is no such session; `ohmo sessions list` shows them"
+            )
+        usage = await self._ports.context(info)
+        return answer({"context": usage, "tokens": usage.tokens, "lines": usage.lines()})
 
     async def inbox(self, request: web.Request) -> web.Response:
         page = wish(request)

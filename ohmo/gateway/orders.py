@@ -34,7 +34,7 @@ from ohmo.contracts.cron import BadJob, By, JobRow, NoSuchJob
 from ohmo.contracts.inwriter import Rest, no_rest
 from ohmo.contracts.messages import cost_words
 from ohmo.contracts.outbox import Asked, Lapsed, PostRow
-from ohmo.contracts.reports import ArrivalInfo, HouseStatus, Reports, ThreadInfo
+from ohmo.contracts.reports import ArrivalInfo, ContextUsage, HouseStatus, Reports, ThreadInfo
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import FREE, Accepted, ThreadSettings
 from ohmo.cron.desk import CronDesk
@@ -181,6 +181,7 @@ class CommandQueries:
     clock: CronDesk | None = None
     configured: tuple[str, ...] = ("offline",)
     zone: tzinfo = UTC  # in which times are told
+    context: Callable[[ThreadInfo], Awaitable[ContextUsage]] | None = None
 
     async def open_questions(self, thread: str) -> list[Asked]:
         return await self.store.open_questions(thread)
@@ -242,6 +243,13 @@ class CommandQueries:
 
     def models(self) -> tuple[str, ...]:
         return self.configured
+
+    async def context_of(self, thread: str) -> str:
+        info = await self.reports.thread(thread)
+        if info is None or self.context is None:
+            return "Nothing was said here yet."
+        lines = (await self.context(info)).lines()
+        return "\n".join([lines[0], "", *(f"- {line}" for line in lines[1:])])
 
     async def usage_today(self) -> str:
         lines: list[str] = []

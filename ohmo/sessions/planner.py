@@ -19,7 +19,7 @@ from ohmo.config.values import Secret
 from ohmo.context.prompt import Facts, system_prompt, too_big
 from ohmo.context.rules import ProjectRules, project_rules
 from ohmo.context.surroundings import surroundings
-from ohmo.context.window import tokens_of
+from ohmo.context.window import spec_tokens, tokens_of
 from ohmo.contracts.agent import Agent, Event
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import Report
@@ -216,7 +216,7 @@ class Planner:
             shown = 0
             deferred = 0
             for spec in self._toolbox.specs():
-                tokens = tokens_of(f"{spec.name} {spec.description} {spec.schema}")
+                tokens = spec_tokens(spec)
                 if spec.deferred:
                     deferred += tokens
                 else:

@@ -59,10 +59,16 @@ def list_(channel: str | None, limit: int, as_json: bool, remote: str | None) ->
     show_default=True,
     help="The last so many items.",
 )
+@click.option("--context", is_flag=True, help="What its next request would be made of instead.")
 @client_options
-def show(id: str, limit: int, as_json: bool, remote: str | None) -> None:
+def show(id: str, limit: int, context: bool, as_json: bool, remote: str | None) -> None:
     """One conversation, its last items."""
     client = connect_or_open(remote)
+    if context:
+        usage = client.get(f"/api/v1/sessions/{_id(id)}/context")
+        lines = "\n".join(map(clean, usage["lines"]))
+        click.echo(as_json_text(usage["context"]) if as_json else lines)
+        return
     session, items = _whole(client, _id(id))
     items = items[-limit:]
     if as_json:

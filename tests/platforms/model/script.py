@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ohmo.context.surroundings import BEGINS
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -90,7 +92,8 @@ def last_user_text(body: Mapping[str, Any]) -> str:
             continue
         content = message.get("content")
         if isinstance(content, str):
-            return content
+            # one text of all that stands there; how things stand comes before the words
+            return content.partition("\n\n")[2] if content.startswith(BEGINS) else content
         texts = [part["text"] for part in content if part.get("type") == "text"]
         if texts:
             return str(texts[-1])
