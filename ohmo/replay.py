@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from channels.record import record
+from ohmo.context.usage import ContextPart, ContextUsage
 from ohmo.context.window import spec_tokens, step_tokens, tokens_of
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import OhmoError
@@ -23,19 +24,12 @@ from ohmo.contracts.messages import (
     ToolResult,
     UserStep,
 )
-from ohmo.contracts.reports import (
-    ArrivalInfo,
-    ContextPart,
-    ContextUsage,
-    Replay,
-    Reports,
-    StepInfo,
-    ThreadInfo,
-)
+from ohmo.contracts.reports import ArrivalInfo, Replay, Reports, StepInfo, ThreadInfo
 from ohmo.contracts.store import Store
 from ohmo.contracts.tool import Allow, Decision, Deny, Gate, Toolbox
 from ohmo.contracts.turns import Claim, ThreadSettings, Work
 from ohmo.engine.executor import summary
+from ohmo.providers.build import Model
 from ohmo.providers.middleware import short_name
 from ohmo.providers.request_bytes import Rendering, differing
 from ohmo.sessions.ledger import Run, TurnLedger
@@ -81,31 +75,26 @@ class _Past:
 
 
 class Replaying:
-    """``plan`` as for a turn, without beginning one; ``renderings``: the wires of the present
-    models, by name in ``models``; ``window``: tokens one takes; ``toolbox`` and ``gate``: of the
+    """``plan`` as for a turn, without beginning one; ``model``, ``toolbox`` and ``gate``: of the
     present agent."""
 
     def __init__(
         self,
         store: Kept,
         plan: Callable[[Claim, Work], Awaitable[TurnPlan]],
-        renderings: Callable[[], Sequence[Rendering]],
-        models: Sequence[str],
-        window: Callable[[str], int],
+        model: Model,
         toolbox: Toolbox,
         gate: Gate,
     ) -> None:
         self._store = store
         self._plan = plan
-        self._renderings = renderings
-        self._models = models
-        self._window = window
+        self._model = model
         self._toolbox = toolbox
         self._gate = gate
 
     async def __call__(self, info: ThreadInfo) -> Replay:
         past = await self._past(info)
-        again = _Again(self._renderings())
+        again = _Again(self._model.renderings())
         found = Replay(info.thread, 0, 0, 0, 0)
         asked: dict[str, tuple[str, ToolCall]] = {}
         same_until = info.session_seq
@@ -178,7 +167,7 @@ class Replaying:
             if tokens
         ]
         left_out = len(past.steps) - len(transcript.visible())
-        window = self._window(plan.model)
+        window = self._model.window(plan.model)
         return ContextUsage(info.thread, plan.model, window, plan.budget, tuple(parts), left_out)
 
     async def _past(self, info: ThreadInfo) -> _Past:
@@ -214,7 +203,7 @@ class Replaying:
 
     def _settings(self, now: ThreadSettings) -> Iterator[ThreadSettings]:
         yield now
-        configured = self._models
+        configured = self._model.models
         for model in (*configured, *filter(None, map(short_name, configured))):
             for mode in _MODES:
                 yield replace(now, model=model, mode=mode)

@@ -167,26 +167,13 @@ def _build(
     store = deps.store
     clock = deps.environment.clock
     new_id = deps.environment.new_id
-    standing = partial(standing_of, access=deps.access)
-    user_home = Path(deps.environment.environ.get("HOME", "~")).expanduser()
-    user = UserSide(user_home, clockwork.zone, agent.workbench.sensitive.hides)
-    planner = Planner(
-        deps.config, agent.policies, agent.model, agent.toolbox, standing, clock, user
-    )
+    planner = _planner(deps, agent, clockwork)
     pool = build_pool(deps, agent, planner, clockwork, wired)
     known = commands()
     board = build_board(deps, wired.links, pool, known, clockwork.zone, sent)
     memory_watch = MemoryWatch(pool, deps.notices, memory_share)
     status = build_status(deps, model, pool, board, clockwork, warnings, memory_watch)
-    replaying = Replaying(
-        store,
-        planner.of,
-        agent.model.renderings,
-        agent.model.models,
-        agent.model.window,
-        agent.toolbox,
-        agent.gate,
-    )
+    replaying = Replaying(store, planner.of, model, agent.toolbox, agent.gate)
     desk = _desk(deps, model, status, pool, questions, clockwork, known, replaying)
     again = asyncio.Event()
     full_auto = FullAuto(store, store, clock, deps.config.permissions.mode)
@@ -220,6 +207,16 @@ def _build(
         memory_watch=memory_watch,
         full_auto=full_auto,
         again=again,
+    )
+
+
+def _planner(deps: Deps, agent: AgentParts, clockwork: Clockwork) -> Planner:
+    environment = deps.environment
+    user_home = Path(environment.environ.get("HOME", "~")).expanduser()
+    user = UserSide(user_home, clockwork.zone, agent.workbench.sensitive.hides)
+    standing = partial(standing_of, access=deps.access)
+    return Planner(
+        deps.config, agent.policies, agent.model, agent.toolbox, standing, environment.clock, user
     )
 
 

@@ -77,45 +77,6 @@ class StepInfo:
 
 
 @record
-class ContextPart:
-    """What takes place in a request. ``tokens``: estimated, rather too many."""
-
-    kind: Literal["section", "tools", "conversation"]
-    name: str
-    tokens: int
-    source: str = ""
-
-
-@record
-class ContextUsage:
-    """What the next request of a thread would be made of. ``window``: tokens the model takes;
-    ``budget``: those of them that the conversation may take; ``left_out``: steps of the session
-    that are not sent any more."""
-
-    thread: str
-    model: str
-    window: int
-    budget: int
-    parts: tuple[ContextPart, ...]
-    left_out: int
-
-    @property
-    def tokens(self) -> int:
-        return sum(part.tokens for part in self.parts)
-
-    def lines(self) -> list[str]:
-        """For people, a part each."""
-        room = f"{self.budget} are for the conversation"
-        lines = [f"{self.tokens} of {self.window} tokens ({self.model}); {room}"]
-        for part in self.parts:
-            source = f", {part.source}" if part.source else ""
-            lines.append(f"{part.kind} {part.name}: {part.tokens}{source}")
-        if self.left_out:
-            lines.append(f"{self.left_out} older steps are not sent any more")
-        return lines
-
-
-@record
 class Replay:
     """A session made again from its log. ``calls``: of the model; ``same``: whose request comes out
     byte for byte as it was sent; ``unrecorded``: of which nothing was kept to compare; ``judged``:

@@ -17,12 +17,12 @@ from channels.web.client import Browser
 from ohmo.approvals.answering import Answerer, Outcome
 from ohmo.commands.contract import Decide
 from ohmo.config.agent import Budget
+from ohmo.context.usage import ContextUsage
 from ohmo.contracts.agent import Event
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.outbox import Asked, Remembered
 from ohmo.contracts.reports import (
     ChannelStatus,
-    ContextUsage,
     HouseStatus,
     Replay,
     Reports,

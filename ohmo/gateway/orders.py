@@ -30,11 +30,12 @@ from ohmo.commands.contract import (
     parse,
     unknown,
 )
+from ohmo.context.usage import ContextUsage
 from ohmo.contracts.cron import BadJob, By, JobRow, NoSuchJob
 from ohmo.contracts.inwriter import Rest, no_rest
 from ohmo.contracts.messages import cost_words
 from ohmo.contracts.outbox import Asked, Lapsed, PostRow
-from ohmo.contracts.reports import ArrivalInfo, ContextUsage, HouseStatus, Reports, ThreadInfo
+from ohmo.contracts.reports import ArrivalInfo, HouseStatus, Reports, ThreadInfo
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import FREE, Accepted, ThreadSettings
 from ohmo.cron.desk import CronDesk

@@ -13,7 +13,7 @@ from channels.errors import ChannelError
 from channels.record import record
 from ohmo.ambient import derived
 from ohmo.context.rules import introduced
-from ohmo.contracts.agent import Answered, Ended, Failed, Outcome, Parked, Status, TurnStarted
+from ohmo.contracts.agent import Answered, Ended, Failed, Outcome, Parked, TurnStarted
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.inwriter import Remains, in_writer
@@ -251,14 +251,11 @@ class Session:
             await self._record(run, [notice])
         rules = run.plan.new_rules
         address = reply_address(run.work)
-        words = introduced(rules) if rules is not None else ""
-        if words and rules is not None and address is not None:
+        if rules is not None and (words := introduced(rules)) and address is not None:
             # once for each state of these files, as long as the post is kept
             once = derived("rules", str(rules.root), rules.digest)
             row = PostRow(once, "notice", Outbound(address, words))
             await self._deps.store.post([row])
-        elif words:
-            self._deps.output.emit(self.claim.thread, Status(run.turn, words))
 
     async def _drive(self, run: Run, ledger: TurnLedger) -> Outcome:
         deps = self._deps
