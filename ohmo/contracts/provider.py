@@ -107,6 +107,15 @@ ModelEvent = Delta | Notice | Restarted | Reply
 Call = Callable[[ModelRequest], AsyncIterator[ModelEvent]]
 
 
+class AskOnce(Protocol):
+    """Asks a model for one whole answer, for another purpose than the next step of a turn (a
+    summary, notes, a choice). Goes through the same chain and budgets as a turn; what it took is
+    counted for its payer, also when nobody uses the answer. Raises ProviderError subclasses
+    only."""
+
+    async def __call__(self, request: ModelRequest) -> Reply: ...
+
+
 class Link(Protocol):
     """A piece of the chain around a model: sees the request, what is asked next, and what comes of
     it. Raises ProviderError subclasses only."""
