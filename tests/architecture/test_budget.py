@@ -11,10 +11,10 @@ from tests.architecture.test_walks import PAGE, ROOT, walks
 
 # As measured when the house was tidied (docs/decisions/0021), and what may be added for context,
 # memory, budgets, checkpoints and tools (docs/decisions/0026).
-MODULES = 391 + 45
-LINES = 76_920 + 5_000
-TEST_LINES = 90_800 + 5_500
-ROOMS = 45
+MODULES = 391 + 110
+LINES = 76_920 + 8_000
+TEST_LINES = 90_800 + 9_000
+ROOMS = 50
 IN_A_ROOM = 15  # modules that are no item of a shelf
 NODES_PER_LINE = 5.75  # of the syntax tree, per line of code
 USED_ONCE = 0.12  # share of all functions that are private and used at one place
