@@ -14,7 +14,7 @@ from ohmo.ambient import Failpoint
 from ohmo.config.load import Config
 from ohmo.contracts.cron import JobTools
 from ohmo.contracts.outbox import Grant
-from ohmo.contracts.provider import Call
+from ohmo.contracts.provider import AskOnce, Call
 from ohmo.contracts.tool import Toolbox
 from ohmo.discovery import load, scan
 from ohmo.engine.executor import Executor
@@ -40,6 +40,7 @@ class AgentParts:
     workbench: Workbench
     policies: Policies
     gate: LayeredGate
+    ask: AskOnce  # for anything but the next step of a turn
 
 
 async def build_model(config: Config, environ: Mapping[str, str]) -> build.Model:
@@ -73,13 +74,15 @@ def build_agent(
     model: build.Model,
     *,
     call: Call,
+    ask: AskOnce,
     environ: Mapping[str, str],
     failpoint: Failpoint,
     grants: Callable[[], Awaitable[Sequence[Grant]]],
     cron: JobTools | None = None,
     largest: Callable[[Address], int | None] = lambda _: None,
 ) -> AgentParts:
-    """``call``: asks the model. ``grants``: what people have allowed for longer than once.
+    """``call``: asks the model for the steps of turns, ``ask`` for everything else. ``grants``:
+    what people have allowed for longer than once.
     ``cron``: where jobs are made, None: the model cannot. ``largest``: bytes of one file a place
     can be shown."""
     # Commands find ``ohmo`` itself, wherever it is installed; whatever else has the name comes
@@ -118,7 +121,7 @@ def build_agent(
     )
     reasoner = Reasoner(call, failpoint=failpoint)
     engine = Engine(reasoner, executor, max_steps=config.limits.max_steps)
-    return AgentParts(engine, model, toolbox, bench, policies, gate)
+    return AgentParts(engine, model, toolbox, bench, policies, gate, ask)
 
 
 def redactor(config: Config) -> Callable[[str], str]:

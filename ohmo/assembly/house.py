@@ -43,6 +43,7 @@ from ohmo.gateway.sending import Sent
 from ohmo.gateway.switchboard import Switchboard
 from ohmo.permissions.policy import snapshot_of
 from ohmo.providers import build
+from ohmo.providers.side_calls import SideCalls
 from ohmo.replay import Replaying
 from ohmo.sessions.clock import Clockwatch
 from ohmo.sessions.planner import Planner, UserSide
@@ -141,10 +142,12 @@ async def build_house(
         withdraw=deps.approvals.withdraw,
     )
     clockwork = build_clockwork(config, environment, store, links)
+    call = environment.call or model.call
     agent = build_agent(
         config,
         model,
-        call=environment.call or model.call,
+        call=call,
+        ask=SideCalls(call, store.spend),
         environ=environment.environ,
         failpoint=environment.failpoint,
         grants=store.grants,

@@ -35,8 +35,11 @@ class Payer:
 
     turn: str = ""
     thread: str = ""
-    person: str = ""
+    person: str = ""  # CHANNEL:PERSON
     job: str = ""
+
+
+NOBODY = Payer()
 
 
 #: What a model is asked for: a step of a turn, a summary of a conversation, notes, a hook's
@@ -60,7 +63,7 @@ class ModelRequest:
     #: Every tool that is or was kept back, found ones too, for endpoints that keep tools back
     #: themselves.
     deferred: tuple[ToolSpec, ...] = ()
-    payer: Payer = Payer()  # never part of the bytes that are sent, nor of their digest
+    payer: Payer = NOBODY  # never part of the bytes that are sent, nor of their digest
 
     @property
     def core(self) -> tuple[ToolSpec, ...]:

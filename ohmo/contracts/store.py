@@ -22,6 +22,8 @@ from ohmo.contracts.inwriter import (
 )
 from ohmo.contracts.messages import Step, Usage, UserStep
 from ohmo.contracts.outbox import Ask, Asked, Grant, Lapsed, OutRow, PartState, PostRow, Ruling
+from ohmo.contracts.provider import NOBODY, Payer
+from ohmo.contracts.spending import Books
 from ohmo.contracts.tool import Verdict
 from ohmo.contracts.turns import (
     Accepted,
@@ -170,9 +172,10 @@ class Threads(Protocol):
         *,
         posts: Sequence[PostRow] = (),
         usage: Usage | None = None,
+        payer: Payer = NOBODY,
     ) -> tuple[int, ...]:
-        """Append steps; returns their numbers. A call starts once and ends once: a second time
-        raises Conflict."""
+        """Append steps, and ``spend`` for this turn; returns their numbers. A call starts once and
+        ends once: a second time raises Conflict."""
         ...
 
     async def park(
@@ -197,6 +200,7 @@ class Threads(Protocol):
         end: End,
         *,
         usage: Usage | None = None,
+        payer: Payer = NOBODY,
     ) -> tuple[int, ...]:
         """Steps, posts, usage, the turn's end, the arrivals' endings and the release of the lease
         in one transaction; returns the numbers of the steps. The first post into the turn's own
@@ -352,7 +356,7 @@ class Outbox(Protocol):
     async def drop_post(self, id: str) -> bool: ...
 
 
-class Store(Mailbox, Threads, Approvals, Outbox, Jobs, Protocol):
+class Store(Mailbox, Threads, Books, Approvals, Outbox, Jobs, Protocol):
     """Raises Unavailable (outcome unknown: ask again with the same ids), LeaseLost (nothing
     written), Conflict (a law of the schema)."""
 

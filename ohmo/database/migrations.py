@@ -223,8 +223,10 @@ CREATE TABLE spending (
   PRIMARY KEY (scope, name, day)) /*without rowid*/;
 INSERT INTO spending SELECT 'thread', thread, '', SUM(input + cached + written + output),
   COALESCE(SUM(micro_usd), 0) FROM usage WHERE thread IS NOT NULL GROUP BY thread;
-INSERT INTO spending SELECT 'person', person, day, SUM(input + cached + written + output),
-  COALESCE(SUM(micro_usd), 0) FROM usage WHERE person IS NOT NULL GROUP BY person, day;
+INSERT INTO spending SELECT 'person', t.channel || ':' || u.person, u.day,
+  SUM(u.input + u.cached + u.written + u.output), COALESCE(SUM(u.micro_usd), 0)
+  FROM usage u JOIN threads t ON t.thread = u.thread WHERE u.person IS NOT NULL
+  GROUP BY t.channel, u.person, u.day;
 INSERT INTO spending SELECT 'day', '', day, SUM(input + cached + written + output),
   COALESCE(SUM(micro_usd), 0) FROM usage GROUP BY day;
 CREATE TABLE checkpoints (

@@ -24,6 +24,7 @@ from ohmo.store import (
     maintenance,
     outbox,
     running_turns,
+    spending,
     threads,
     usage_totals,
 )
@@ -168,6 +169,8 @@ class SqlStore(_OverDriver):
     stop = writes(running_turns.stop, in_thread=True)
     turn_cost = reads_now(running_turns.turn_cost)
     steps = reads(running_turns.steps)
+    spend = writes(spending.spend)
+    spent = reads_now(spending.spent)
 
     # questions and people
     park = writes(approvals.park, in_thread=True)

@@ -49,7 +49,9 @@ class Exits:
         deps.ambient.failpoint("outbox.before")
         steps, spent = ledger.unwritten
         end = End("done", report=report)
-        numbers = await deps.store.finish(self._claim, run.turn, steps, posts, end, usage=spent)
+        numbers = await deps.store.finish(
+            self._claim, run.turn, steps, posts, end, usage=spent, payer=ledger.payer
+        )
         ledger.written(numbers)
         deps.ambient.failpoint("outbox.committed")
         self._over(run.turn, "answered", text)

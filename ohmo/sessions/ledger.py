@@ -167,7 +167,7 @@ class TurnLedger:
         first = run.work.arrivals[0]
         occurrence = first.occurrence if isinstance(first, Wake) else None
         job = occurrence.job if occurrence is not None else ""
-        self._payer = Payer(run.turn, run.claim.thread, run.plan.person, job)
+        self.payer = Payer(run.turn, run.claim.thread, run.plan.person, job)
         open_calls = run.transcript.open_calls()
         # of an earlier run of this turn
         self._interrupted = frozenset(open_call.call.id for open_call in open_calls)
@@ -224,7 +224,7 @@ class TurnLedger:
             effort=plan.effort,
             purpose="turn",
             deferred=plan.deferred,
-            payer=self._payer,
+            payer=self.payer,
         )
 
     def open_calls(self) -> tuple[OpenCall, ...]:
@@ -313,6 +313,8 @@ class TurnLedger:
         self, steps: tuple[Step, ...], posts: tuple[Outbound, ...], usage: Usage | None
     ) -> None:
         rows = [PostRow(self._new_id(), "message", post) for post in posts]
-        numbers = await self._store.record(self._claim, self._turn, steps, posts=rows, usage=usage)
+        numbers = await self._store.record(
+            self._claim, self._turn, steps, posts=rows, usage=usage, payer=self.payer
+        )
         self._transcript.add(list(zip(numbers, steps, strict=True)))
         self._cost = self._cost.and_then(steps, usage)

@@ -21,10 +21,12 @@ from ohmo.contracts.messages import (
     UserStep,
 )
 from ohmo.contracts.outbox import PostRow
+from ohmo.contracts.provider import NOBODY, Payer
 from ohmo.contracts.turns import Claim, End, Ending, TurnCost
 from ohmo.store.codec import column, read_step, write_step
 from ohmo.store.cron_jobs import settle
 from ohmo.store.outbox import close, open_drafts, say_more, speak, take_draft
+from ohmo.store.spending import spend
 from ohmo.store.statements import Moment, Op, Undo, instant
 from ohmo.store.threads import (
     TAKEN,
@@ -38,10 +40,6 @@ from ohmo.store.threads import (
     more,
     reserve,
 )
-
-_USAGE = """INSERT INTO usage (id, at, day, thread, turn, person, model, purpose, input, cached,
-written, output, micro_usd)
-VALUES (?, ?, ?, ?, ?, (SELECT person FROM turns WHERE turn = ?), ?, ?, ?, ?, ?, ?, ?)"""
 
 _INTERRUPTED = "interrupted by a newer message"
 
@@ -58,6 +56,7 @@ def record(
     *,
     posts: Sequence[PostRow] = (),
     usage: Usage | None = None,
+    payer: Payer = NOBODY,
 ) -> Op[tuple[int, ...]]:
     home = home_of(claim)
     _, numbers = yield from reserve(
@@ -65,18 +64,9 @@ def record(
     )
     written = yield from append(at, claim.thread, numbers, turn, steps)
     yield from speak(at, home, numbers, posts, turn)
-    yield from _spend(at, claim, turn, usage)
+    if usage is not None:
+        yield from spend(at, replace(payer, turn=turn, thread=claim.thread), usage)
     return tuple(written)
-
-
-def _spend(at: Moment, claim: Claim, turn: str, usage: Usage | None) -> Op[None]:
-    if usage is None:
-        return
-    day = instant(at.now).date().isoformat()
-    who = (at.instance.new_id(), at.now, day, claim.thread, turn, turn)
-    what = (column(usage.model), usage.purpose)
-    cost = (usage.input, usage.cached, usage.written, usage.output, usage.micro_usd)
-    yield _USAGE, (*who, *what, *cost)
 
 
 _END_TURN = """UPDATE turns SET state = ?, ended = ?, reason = ?, cause = ?, begun_under = NULL
@@ -102,13 +92,13 @@ def finish(
     end: End,
     *,
     usage: Usage | None = None,
+    payer: Payer = NOBODY,
 ) -> Op[tuple[int, ...]]:
     home = home_of(claim)
     _, numbers = yield from reserve(
         at, home, posts, len(steps), lambda count: hold(claim, count, turn)
     )
     written = yield from append(at, claim.thread, numbers, turn, steps)
-    yield from _spend(at, claim, turn, usage)
     posts = list(posts)
     draft = yield from take_draft(at, turn)
     first = next((i for i, post in enumerate(posts) if home.destination(post) == home.thread), None)
@@ -132,6 +122,8 @@ def finish(
     if end.report is not None:
         yield from settle(at, claim.thread, end.report)
     yield from give_back(at, claim.thread)
+    if usage is not None:
+        yield from spend(at, replace(payer, turn=turn, thread=claim.thread), usage)
     return tuple(written)
 
 

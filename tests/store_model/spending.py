@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 
+from ohmo.contracts.messages import Usage
+from ohmo.contracts.provider import Payer
 from ohmo.contracts.reports import Spender, ThreadTotal, TurnUsage, UsageTotal
+from ohmo.contracts.spending import Scope, Total
 from tests.store_model.tables import Model, Paid
 
 
@@ -24,6 +27,35 @@ class ModelSpending(Model):
             )
         ]
 
+    async def spend(self, payer: Payer, usage: Usage) -> None:
+        with self.transaction():
+            self.book(payer, usage)
+
+    async def spent(self, payer: Payer) -> Mapping[Scope, Total]:
+        today = self.now.date().isoformat()
+        everything = list(self.tables.usage.values())
+        borne: dict[Scope, list[Paid]] = {
+            "turn": [paid for paid in everything if paid.payer.turn == payer.turn],
+            "thread": [paid for paid in everything if paid.payer.thread == payer.thread],
+            "person": [
+                paid
+                for paid in everything
+                if (paid.payer.person, paid.day) == (payer.person, today)
+            ],
+            "job": [
+                paid for paid in everything if (paid.payer.job, paid.day) == (payer.job, today)
+            ],
+            "day": [paid for paid in everything if paid.day == today],
+        }
+        return {
+            scope: Total(
+                sum(paid.usage.tokens for paid in rows),
+                sum(paid.usage.micro_usd or 0 for paid in rows),
+            )
+            for scope, rows in borne.items()
+            if scope == "day" or getattr(payer, scope)
+        }
+
     async def names(self, wanted: Collection[Spender]) -> dict[Spender, str]:
         known = self.tables.speakers
         keys = {one: (one.channel, one.account, one.person) for one in wanted}
@@ -40,11 +72,14 @@ class ModelSpending(Model):
         return [
             TurnUsage(*total, turn=turn, model=model)
             for (where, turn, model), total in sorted(totals.items())
-            if where == thread
+            if where == thread and turn
         ]
 
     def _spender(self, paid: Paid) -> Spender:
-        place = self.tables.threads[paid.thread].address
+        thread = self.tables.threads.get(paid.thread)
+        if thread is None:
+            return Spender("", "", paid.person)
+        place = thread.address
         return Spender(place.channel, place.account, paid.person)
 
     def _first_day(self, days: int) -> str:

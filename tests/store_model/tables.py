@@ -17,6 +17,7 @@ from ohmo.contracts.errors import Conflict, LeaseLost
 from ohmo.contracts.inwriter import Closing
 from ohmo.contracts.messages import CallResult, CallStarted, Step, Usage
 from ohmo.contracts.outbox import Ask, Grant, OutRow, PartState, PostRow
+from ohmo.contracts.provider import Payer
 from ohmo.contracts.store import Hint
 from ohmo.contracts.tool import BegunUnder
 from ohmo.contracts.turns import Claim, Ending, Kind, PersonRow, ThreadSettings
@@ -33,6 +34,7 @@ class Paid:
     thread: str
     person: str
     usage: Usage
+    payer: Payer
 
 
 @record
@@ -323,9 +325,13 @@ class Model:
                 )
         return totals
 
-    def paid(self, turn: str, usage: Usage) -> Paid:
-        row = self.tables.turns[turn]
-        return Paid(self.now.date().isoformat(), turn, row.thread, row.person, usage)
+    def book(self, payer: Payer, usage: Usage) -> None:
+        row = self.tables.turns.get(payer.turn)
+        person = payer.person.partition(":")[2] if row is None else row.person
+        day = self.now.date().isoformat()
+        self.tables.usage[f"{len(self.tables.usage)}"] = Paid(
+            day, payer.turn, payer.thread, person, usage, payer
+        )
 
     # posts
 

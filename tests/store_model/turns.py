@@ -14,6 +14,7 @@ from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.inwriter import Begins, Closing, Collects, Rest, ToContext, ToStep, no_rest
 from ohmo.contracts.messages import Step, Usage, UserStep
 from ohmo.contracts.outbox import PostRow
+from ohmo.contracts.provider import NOBODY, Payer
 from ohmo.contracts.store import Hint
 from ohmo.contracts.turns import (
     Accepted,
@@ -437,13 +438,14 @@ class ModelTurns(ModelMailbox):
         *,
         posts: Sequence[PostRow] = (),
         usage: Usage | None = None,
+        payer: Payer = NOBODY,
     ) -> tuple[int, ...]:
         self.must_hold(claim, turn)
-        with self.transaction() as tables:
+        with self.transaction():
             numbers = self.log(claim.thread, turn, steps, once)
             self.say(posts, turn, claim.thread)
             if usage is not None:
-                tables.usage[f"{turn}.{len(tables.usage)}"] = self.paid(turn, usage)
+                self.book(replace(payer, turn=turn, thread=claim.thread), usage)
             return tuple(numbers)
 
     async def finish(
@@ -455,12 +457,13 @@ class ModelTurns(ModelMailbox):
         end: End,
         *,
         usage: Usage | None = None,
+        payer: Payer = NOBODY,
     ) -> tuple[int, ...]:
         self.must_hold(claim, turn)
-        with self.transaction() as tables:
+        with self.transaction():
             numbers = self.log(claim.thread, turn, steps, once)
             if usage is not None:
-                tables.usage[f"{turn}.{len(tables.usage)}"] = self.paid(turn, usage)
+                self.book(replace(payer, turn=turn, thread=claim.thread), usage)
             drafts = [draft for draft in self.open_drafts(turn) if self.standing(draft) is not None]
             said = list(posts)
             own = [i for i, post in enumerate(said) if post.outbound.address == claim.address]

@@ -12,8 +12,11 @@ import pytest
 from store_words import CHAT, COMMAND, MESSAGE, OTHER, Scene, ident, model, row, said
 
 from channels.contract import Address, ChatId
+from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.messages import Usage
+from ohmo.contracts.provider import Payer
 from ohmo.contracts.reports import Spender, Spot, spot_of
+from ohmo.contracts.spending import Total
 from ohmo.contracts.store import Hint
 from ohmo.contracts.turns import End, ThreadSettings
 
@@ -170,6 +173,58 @@ async def test_people_with_one_id_in_two_channels_are_told_apart_and_named_as_th
         adam: "Adam",
     }
     assert await scene.store.names([adam]) == {adam: "Adam"}
+
+
+async def test_every_call_counts_for_all_who_bear_it_and_days_begin_anew(scene: Scene) -> None:
+    store = scene.store
+    await scene.hear(said("one"))
+    claim, work = await scene.begin()
+    ada = Payer(work.turn, claim.thread, "slack:ada", "job-1")
+    step = Usage("small", "turn", 10, 5, 1, 2, 300)
+    await store.record(claim, work.turn, [model("thinking")], usage=step, payer=ada)
+    await store.spend(ada, Usage("tiny", "compaction", 100, 0, 0, 10, None))
+    await store.finish(claim, work.turn, [model("x")], [], End("done"), usage=step, payer=ada)
+    both = Total(18 + 110 + 18, 600)
+    assert await store.spent(ada) == dict.fromkeys(("turn", "thread", "person", "job", "day"), both)
+    await store.spend(Payer(person="telegram:ada"), Usage("tiny", "memory", 1, 0, 0, 0, 5))
+    assert await store.spent(Payer(person="slack:ada")) == {
+        "person": both,
+        "day": Total(both.tokens + 1, 605),
+    }
+    assert await store.spent(Payer(thread="nowhere", person="telegram:ada")) == {
+        "thread": Total(),
+        "person": Total(1, 5),
+        "day": Total(both.tokens + 1, 605),
+    }
+    assert {total.model: total.calls for total in await store.usage()} == {"small": 2, "tiny": 2}
+    assert [(one.thread, one.calls) for one in await store.thread_totals()] == [
+        (claim.thread, 3),
+        ("", 1),
+    ]
+    scene.clock.tick(86_400)
+    tomorrow = await store.spent(ada)
+    assert tomorrow == {
+        "turn": both,
+        "thread": both,
+        "person": Total(),
+        "job": Total(),
+        "day": Total(),
+    }
+
+
+async def test_a_call_that_may_not_be_written_counts_for_nobody(scene: Scene) -> None:
+    await scene.hear(said("one"))
+    claim, work = await scene.begin()
+    lost = replace(claim, generation=claim.generation + 1)
+    with pytest.raises(LeaseLost):
+        await scene.store.record(
+            lost, work.turn, [model("x")], usage=Usage("small", "turn", 1, 0, 0, 1, 1)
+        )
+    assert await scene.store.spent(Payer(work.turn, claim.thread)) == {
+        "turn": Total(),
+        "thread": Total(),
+        "day": Total(),
+    }
 
 
 async def test_the_oldest_that_waits_is_known_by_channel(scene: Scene) -> None:

@@ -35,6 +35,7 @@ from store_words import (
 from ohmo.ambient import inert
 from ohmo.contracts.messages import Usage
 from ohmo.contracts.outbox import Ruling
+from ohmo.contracts.provider import Payer
 from ohmo.contracts.turns import CursorSave, End, Seat
 from ohmo.database.sql_store import SqlStore
 from ohmo.store.statements import Driver, MakeOp, Moment, Op
@@ -126,6 +127,7 @@ async def everyday(store: SqlStore, clock: Clock) -> None:
     await store.inbox(state="dead")
     await store.outbox()
     await store.usage()
+    await store.spent(Payer("t", claim.thread, "slack:ada", "j"))
     await store.counts()
     await store.cursor("slack", "T1", "c")
     await store.lease("l", "me", 5)
@@ -149,6 +151,7 @@ async def test_no_everyday_statement_reads_a_whole_table(tmp_path: Path) -> None
                 if (
                     detail.startswith("SCAN")
                     and "INDEX" not in detail
+                    and "CONSTANT ROWS" not in detail
                     and not any(detail.startswith(f"SCAN {name}") for name in SMALL)
                 ):
                     found.append(f"{detail}: {sql}")
