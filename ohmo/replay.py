@@ -30,7 +30,7 @@ from ohmo.contracts.tool import Allow, Decision, Deny, Gate, Toolbox
 from ohmo.contracts.turns import Claim, ThreadSettings, Work
 from ohmo.engine.executor import summary
 from ohmo.providers.build import Model
-from ohmo.providers.middleware import short_name
+from ohmo.providers.middleware.unprefixed import short_name
 from ohmo.providers.request_bytes import Rendering, differing
 from ohmo.sessions.ledger import Run, TurnLedger
 from ohmo.sessions.planner import TurnPlan

@@ -23,7 +23,7 @@ from ohmo.gateway.draft_updates import Mode
 from ohmo.gateway.internal_channel import InternalChannel
 from ohmo.lifecycle import failure_of
 from ohmo.providers.build import Model, chain
-from ohmo.providers.middleware import Patience
+from ohmo.providers.middleware.link import Patience
 from ohmo.providers.models import Endpoint
 from ohmo.sessions.clock import HeldClock
 from ohmo.storefile.open_store import open_store

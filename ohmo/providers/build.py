@@ -30,16 +30,8 @@ from ohmo.contracts.provider import Call, ModelRequest, Provider, Reply, Section
 from ohmo.discovery import load, scan
 from ohmo.lifecycle import within
 from ohmo.providers.lazy_provider import LazyProvider
-from ohmo.providers.middleware import (
-    Alternative,
-    Patience,
-    fallback,
-    priced,
-    repair,
-    retry,
-    unprefixed,
-    waiting,
-)
+from ohmo.providers.middleware.link import Alternative, LinkManifest, LinkParts, Patience, linked
+from ohmo.providers.middleware.unprefixed import unprefixed
 from ohmo.providers.model_list import Detected, Probe, detect, in_words, offered, probe
 from ohmo.providers.models import Endpoint, Load, Manifest, Price
 from ohmo.providers.request_bytes import Rendering
@@ -85,6 +77,15 @@ def manifests(scan: Scan) -> dict[str, Manifest]:
     ``auto``."""
     found = scan("ohmo.providers", "MANIFEST")
     return {name: manifest for name, manifest in found.items() if isinstance(manifest, Manifest)}
+
+
+ORDER = ("waiting", "fallback", "retry", "repair", "priced", "unprefixed")
+
+
+def links(scan: Scan) -> dict[str, LinkManifest]:
+    """Every link of the chain there is, by name."""
+    found = scan("ohmo.providers.middleware", "LINK")
+    return {name: link for name, link in found.items() if isinstance(link, LinkManifest)}
 
 
 def settled(
@@ -165,18 +166,24 @@ def chain(
     new_id: NewId | None = None,
     pricing: Mapping[str, Price] | None = None,
 ) -> Call:
-    """waiting(fallback(retry(repair(priced(unprefixed(provider)))) ...)): a request names a model
-    of the first endpoint; a fallback uses its own default."""
-    ids = new_id or IdSource()
-    choices = [
-        Alternative(
-            retry(repair(priced(unprefixed(part.stream), pricing or {}), ids), patience),
-            f"{endpoint.provider} {endpoint.model}",
-            endpoint.model if number else None,
-        )
-        for number, (part, endpoint) in enumerate(zip(parts, endpoints, strict=True))
+    """A request names a model of the first endpoint; a fallback uses its own default. What stands
+    before ``fallback`` is there once, what stands behind it before every endpoint."""
+    made = links(scan)
+    fork = ORDER.index("fallback")
+
+    def before(number: int) -> Call:
+        parts = LinkParts(endpoints[number], ids, rule, prices)
+        return linked([made[name].make(parts) for name in ORDER[fork + 1 :]], streams[number])
+
+    ids, rule, prices = new_id or IdSource(), patience or Patience(), pricing or {}
+    streams = [part.stream for part in parts]
+    others = [
+        Alternative(before(number), f"{endpoint.provider} {endpoint.model}", endpoint.model)
+        for number, endpoint in enumerate(endpoints)
+        if number
     ]
-    return waiting(choices[0].call if len(choices) == 1 else fallback(choices))
+    first = LinkParts(endpoints[0], ids, rule, prices, others)
+    return linked([made[name].make(first) for name in ORDER[: fork + 1]], before(0))
 
 
 def endpoint_of(name: str, profile: Profile, config: Config) -> Endpoint:
@@ -245,7 +252,7 @@ async def try_model(
 async def _answers(built: Model, request: ModelRequest) -> bool:
     """Whether the bare endpoint says anything; the chain would wait and try again."""
     texts: list[str] = []
-    async with streaming(unprefixed(built.parts[0].stream), request) as events:
+    async with streaming(linked([unprefixed()], built.parts[0].stream), request) as events:
         async for event in events:
             if isinstance(event, Reply):
                 texts = [block.text for block in event.step.blocks if isinstance(block, Text)]

@@ -39,7 +39,7 @@ from ohmo.contracts.messages import (
     ToolCall,
     UserStep,
 )
-from ohmo.contracts.provider import Call, ModelEvent, ModelRequest
+from ohmo.contracts.provider import Call, Delta, ModelEvent, ModelRequest, Notice, Reply, Restarted
 
 
 @asynccontextmanager
@@ -52,6 +52,15 @@ async def streaming(call: Call, request: ModelRequest) -> AsyncGenerator[AsyncIt
         close = getattr(events, "aclose", None)
         if close is not None:
             await close()
+
+
+def says_something(event: ModelEvent) -> bool:
+    """Whether the person has seen words of the answer by it."""
+    match event:
+        case Delta(text):
+            return bool(text)
+        case Notice() | Restarted() | Reply():
+            return False
 
 
 # Characters: an answer may always have this many; no tokenizer makes a hundred of one token on

@@ -19,7 +19,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("ohmo", "channels")
 # Folders of which every file is one item that a registry finds: a tool, a command, a check.
-SHELVES = ("ohmo.commands", "ohmo.cli.commands", "ohmo.doctor.checks", "ohmo.tools")
+SHELVES = (
+    "ohmo.commands",
+    "ohmo.cli.commands",
+    "ohmo.doctor.checks",
+    "ohmo.providers.middleware",
+    "ohmo.tools",
+)
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -64,7 +70,10 @@ def has_item(module: Module) -> bool:
             names = [node.target.id]
         elif isinstance(node, (*_FUNCTION, ast.ClassDef)):
             names = [node.name]
-        if any(name in ("COMMAND", "TOOL", "TOOLS", "CHECK", "CHECKS", "build") for name in names):
+        if any(
+            name in ("COMMAND", "TOOL", "TOOLS", "CHECK", "CHECKS", "LINK", "build")
+            for name in names
+        ):
             return True
     return False
 

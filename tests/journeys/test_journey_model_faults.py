@@ -15,7 +15,7 @@ import pytest
 from ohmo.contracts.messages import CallResult, ModelStep, ToolCall
 from ohmo.discovery import load, scan
 from ohmo.providers.build import manifests, model
-from ohmo.providers.middleware import Patience
+from ohmo.providers.middleware.link import Patience
 from ohmo.providers.models import Endpoint
 from ohmo.sessions import user_steps
 from ohmo_testing.house import World, eventually, house

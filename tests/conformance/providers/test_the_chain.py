@@ -15,7 +15,7 @@ from ohmo.contracts.messages import Text, ToolCall
 from ohmo.contracts.provider import Delta, ModelEvent, Notice, Reply, Restarted
 from ohmo.discovery import load, scan
 from ohmo.providers.build import Model, manifests, model
-from ohmo.providers.middleware import Patience
+from ohmo.providers.middleware.link import Patience
 from ohmo.providers.models import Endpoint
 from tests.conformance.providers.rigs import Conversation
 from tests.platforms.model.script import Call, Turn

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
@@ -28,17 +28,12 @@ from ohmo.contracts.provider import (
     Restarted,
     ToolSpec,
 )
-from ohmo.providers.middleware import (
-    DECLINED,
-    Alternative,
-    Patience,
-    fallback,
-    repair,
-    retry,
-    says_something,
-    tool_name,
-    waiting,
-)
+from ohmo.providers.middleware.fallback import fallback
+from ohmo.providers.middleware.link import Alternative, Patience, linked
+from ohmo.providers.middleware.repair import DECLINED, repair, tool_name
+from ohmo.providers.middleware.retry import retry
+from ohmo.providers.middleware.waiting import waiting
+from ohmo.providers.wire_parts import says_something
 
 REQUEST = ModelRequest(
     "m-1", (), (ToolSpec("Read", "", {}), ToolSpec("WebFetch", "", {})), (), 100, None, "turn"
@@ -89,7 +84,7 @@ async def collect(call: Call) -> list[ModelEvent]:
 @pytest.mark.parametrize("error", [Overloaded(), TimedOut(), CutOff()])
 async def test_what_may_pass_is_tried_again(error: ProviderError) -> None:
     clock, model = Clock(), Scripted([error], [reply()])
-    assert (await collect(retry(model, clock.patience())))[-1] == reply()
+    assert (await collect(linked([retry(clock.patience())], model)))[-1] == reply()
     assert clock.slept == [1.0]
 
 
@@ -97,21 +92,21 @@ async def test_what_may_pass_is_tried_again(error: ProviderError) -> None:
 async def test_what_cannot_pass_is_not_tried_again(error: ProviderError) -> None:
     model = Scripted([error], [reply()])
     with pytest.raises(type(error)):
-        await collect(retry(model, Clock().patience()))
+        await collect(linked([retry(Clock().patience())], model))
     assert len(model.models) == 1
 
 
 async def test_four_tries_are_all() -> None:
     clock, model = Clock(), Scripted(*[[Overloaded("busy")] for _ in range(9)])
     with pytest.raises(Overloaded):
-        await collect(retry(model, clock.patience()))
+        await collect(linked([retry(clock.patience())], model))
     assert len(model.models) == 4
     assert clock.slept == [1.0, 2.0, 4.0]
 
 
 async def test_the_endpoints_own_wait_is_honoured_and_told() -> None:
     clock, model = Clock(), Scripted([Overloaded("busy", retry_after=17)], [reply()])
-    events = await collect(retry(model, clock.patience()))
+    events = await collect(linked([retry(clock.patience())], model))
     assert clock.slept == [17]
     assert [event.line for event in events if isinstance(event, Notice)] == [
         "busy Trying again in 17 s (2 of 4)."
@@ -124,7 +119,7 @@ async def test_no_try_begins_after_the_deadline() -> None:
         Scripted([Overloaded(retry_after=400)], [Overloaded(retry_after=400)], [reply()]),
     )
     with pytest.raises(Overloaded):
-        await collect(retry(model, clock.patience()))
+        await collect(linked([retry(clock.patience())], model))
     assert clock.slept == [400]
 
 
@@ -132,7 +127,7 @@ async def test_an_answer_that_begins_anew_says_so_and_an_unbegun_one_does_not() 
     model = Scripted([CutOff()], [Delta("ha"), CutOff()], [Delta("hello"), reply()])
     events = [
         event
-        for event in await collect(retry(model, Clock().patience()))
+        for event in await collect(linked([retry(Clock().patience())], model))
         if not isinstance(event, Notice)
     ]
     assert events == [Delta("ha"), Restarted(), Delta("hello"), reply()]
@@ -147,7 +142,7 @@ async def test_a_notice_and_a_new_beginning_are_no_text() -> None:
 
 async def test_the_next_profile_is_asked_with_its_own_model_and_the_person_is_told() -> None:
     first, second = Scripted([Delta("ha"), BadKey("no key.")]), Scripted([reply()])
-    events = await collect(fallback([Alternative(first, "one"), Alternative(second, "two", "m-2")]))
+    events = await collect(linked([fallback([Alternative(second, "two", "m-2")])], first))
     assert events == [Delta("ha"), Restarted(), Notice(line="no key. Asking two instead."), reply()]
     assert (first.models, second.models) == (["m-1"], ["m-2"])
 
@@ -158,19 +153,14 @@ async def test_a_request_that_is_wrong_by_itself_is_not_carried_to_the_next_prof
 ) -> None:
     second = Scripted([reply()])
     with pytest.raises(type(error)):
-        await collect(fallback([Alternative(Scripted([error]), "one"), Alternative(second, "two")]))
+        await collect(linked([fallback([Alternative(second, "two")])], Scripted([error])))
     assert second.models == []
 
 
 async def test_the_last_profiles_error_is_the_error() -> None:
     with pytest.raises(BadKey):
         await collect(
-            fallback(
-                [
-                    Alternative(Scripted([TimedOut()]), "one"),
-                    Alternative(Scripted([BadKey()]), "two"),
-                ]
-            )
+            linked([fallback([Alternative(Scripted([BadKey()]), "two")])], Scripted([TimedOut()]))
         )
 
 
@@ -193,7 +183,9 @@ def test_tool_names_are_put_right_only_when_there_is_no_doubt(said: str, meant: 
 async def test_every_call_gets_an_id_of_the_house_and_keeps_the_models() -> None:
     calls = tuple(ToolCall("a", "read", {"n": number}, "a") for number in range(3))
     ids = iter(["id1", "id2", "id3"])
-    step = (await collect(repair(Scripted([reply(*calls, stop="tools")]), lambda: next(ids))))[-1]
+    step = (
+        await collect(linked([repair(lambda: next(ids))], Scripted([reply(*calls, stop="tools")])))
+    )[-1]
     assert isinstance(step, Reply)
     assert [
         (block.id, block.foreign, block.name)
@@ -205,12 +197,14 @@ async def test_every_call_gets_an_id_of_the_house_and_keeps_the_models() -> None
 @pytest.mark.parametrize("blocks", [(Text(" \n"),), (Thinking("anthropic", "{}"),)])
 async def test_an_empty_answer_is_a_cut_off_one(blocks: tuple[Text | Thinking, ...]) -> None:
     with pytest.raises(CutOff):
-        await collect(repair(Scripted([reply(*blocks)]), IdSource()))
+        await collect(linked([repair(IdSource())], Scripted([reply(*blocks)])))
 
 
 async def test_a_refusal_without_words_is_made_visible_and_its_thinking_is_kept() -> None:
     thought = Thinking("anthropic", "{}")
-    (event,) = await collect(repair(Scripted([reply(thought, stop="refusal")]), IdSource()))
+    (event,) = await collect(
+        linked([repair(IdSource())], Scripted([reply(thought, stop="refusal")]))
+    )
     assert isinstance(event, Reply)
     assert event.step.blocks == (thought, Text(DECLINED))
 
@@ -226,7 +220,7 @@ def opened_by(gate: asyncio.Event) -> Call:
 
 async def test_a_person_hears_that_the_model_is_silent_and_then_the_answer_whole() -> None:
     gate = asyncio.Event()
-    events = waiting(opened_by(gate), first=0.01, then=0.01)(REQUEST)
+    events = waiting(first=0.01, then=0.01)(REQUEST, opened_by(gate))
     first = await anext(events)
     assert isinstance(first, Notice)
     assert "m-1 has not answered" in first.line
@@ -247,7 +241,7 @@ async def test_silence_after_a_notice_or_a_new_beginning_is_told_again() -> None
         yield reply()
 
     told = 0
-    async for event in waiting(call, first=0.01, then=0.01)(REQUEST):
+    async for event in waiting(first=0.01, then=0.01)(REQUEST, call):
         if isinstance(event, Notice) and "not answered" in event.line and not gates[told].is_set():
             gates[told].set()
             told = min(told + 1, 1)
@@ -264,7 +258,7 @@ async def test_who_stops_waiting_leaves_nothing_running() -> None:
         finally:
             model.append("closed")
 
-    task = asyncio.create_task(collect(waiting(call)))
+    task = asyncio.create_task(collect(linked([waiting()], call)))
     while not [each for each in asyncio.all_tasks() if each not in (task, asyncio.current_task())]:
         await asyncio.sleep(0)
     task.cancel()
@@ -274,15 +268,10 @@ async def test_who_stops_waiting_leaves_nothing_running() -> None:
 
 
 async def test_every_piece_closes_the_call_it_leaves() -> None:
-    pieces: list[Callable[[Call], Call]] = [
-        lambda call: retry(call, Clock().patience()),
-        lambda call: repair(call, IdSource()),
-        waiting,
-        lambda call: fallback([Alternative(call, "one")]),
-    ]
+    pieces = [retry(Clock().patience()), repair(IdSource()), waiting(), fallback([])]
     for piece in pieces:
         model = Scripted([Delta("a"), Delta("b"), reply()])
-        events = piece(model)(REQUEST)
+        events = piece(REQUEST, model)
         await anext(events)
         await events.aclose()  # type: ignore[attr-defined]
         assert model.closed == 1

@@ -36,7 +36,7 @@ from ohmo.contracts.provider import ModelRequest, Reply, ToolSpec
 from ohmo.discovery import load, scan
 from ohmo.providers.build import manifests, model, settled
 from ohmo.providers.lazy_provider import LazyProvider
-from ohmo.providers.middleware import price_of
+from ohmo.providers.middleware.priced import price_of
 from ohmo.providers.model_list import Listed, detect, has, probe
 from ohmo.providers.models import UNKNOWN_WINDOW, Endpoint, Price, known
 from ohmo.providers.offline import asked_for

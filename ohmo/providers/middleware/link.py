@@ -1,0 +1,67 @@
+"""What a link of the chain is made from, and what its file says of it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import field
+from functools import partial
+
+from channels.record import record
+from ohmo.ambient import NewId
+from ohmo.contracts.provider import Call, Link
+from ohmo.providers.models import Endpoint, Price
+
+
+@record
+class Alternative:
+    """A model that may be asked."""
+
+    call: Call
+    name: str  # as a person reads it
+    model: str | None = None  # None: the model the request names
+
+
+@record
+class Patience:
+    """How long and how often something is tried. An endpoint's own Retry-After goes first."""
+
+    tries: int = 4  # calls in all
+    deadline: float = 600.0  # seconds from the first try after which no new try begins
+    #: Seconds before the second try; doubled for each further one, with jitter from half to all.
+    first: float = 1.0
+    tell_from: float = 3.0  # shorter waits are not worth a line to the person
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    clock: Callable[[], float] = time.monotonic
+    jitter: Callable[[], float] = random.random
+
+
+@record
+class LinkParts:
+    """What links are made from."""
+
+    endpoint: Endpoint  # the one it stands before; outside of ``fallback``: the first
+    new_id: NewId
+    patience: Patience
+    #: By the model's name as a profile writes it, with or without its maker.
+    pricing: Mapping[str, Price] = field(default_factory=dict[str, Price])
+    others: Sequence[Alternative] = ()  # for ``fallback``: those after the first, in order
+
+
+@record
+class LinkManifest:
+    """Exported as ``LINK`` by every file that is a link."""
+
+    name: str  # as ``chain`` names it
+    make: Callable[[LinkParts], Link]
+    after: tuple[str, ...] = ()  # links that must stand before it in the list, if they are in it
+    required: bool = False  # a chain without it is refused
+
+
+def linked(links: Sequence[Link], call: Call) -> Call:
+    """``links``: the outermost first."""
+    for link in reversed(links):
+        call = partial(link, ask=call)
+    return call
