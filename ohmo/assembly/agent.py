@@ -11,6 +11,7 @@ from pathlib import Path
 from channels.contract import Address
 from channels.record import record
 from ohmo.ambient import Failpoint
+from ohmo.assembly.tool_systems import systems_of
 from ohmo.config.load import Config
 from ohmo.contracts.cron import JobTools
 from ohmo.contracts.outbox import Grant
@@ -105,6 +106,7 @@ def build_agent(
         ),
         environ=environ,
         ripgrep=ripgrep(),
+        systems=systems_of(config),
         cron=cron,
         place=cron.place if cron is not None else None,
         largest=largest,

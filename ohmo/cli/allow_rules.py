@@ -57,7 +57,7 @@ class AllowRules:
             return any(path_matches(rule, kind, tool, path) for rule in self._rules)
         if tool == "WebFetch" and request.argument == "url":
             host = urllib.parse.urlsplit(value).hostname or ""
-            return any(host_matches(rule, host) for rule in self._rules)
+            return any(host_matches(rule, tool, host) for rule in self._rules)
         return False
 
     def _covers_part(self, command: Simple, cwd: Path) -> bool:

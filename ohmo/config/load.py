@@ -279,18 +279,25 @@ def _secret_problems(
                 ("profiles", name, "api_key"),
                 f"{error}; set it, or write api_key: env:NAME, file:PATH or keyring:SERVICE/NAME",
             )
+    needed: dict[KeyPath, Secret | None] = {
+        ("web_search", "api_key"): written.web_search.key,
+        ("images", "api_key"): written.images.api_key,
+    }
     for name, hook in written.webhooks.items():
+        needed["webhooks", name, "secret"] = hook.secret
+    for name, house in written.remotes.items():
+        needed["remotes", name, "secret"] = house.secret
+    for path, secret in needed.items():
         try:
-            vault.reveal(hook.secret)
+            if secret is not None:
+                vault.reveal(secret)
         except SecretMissing as error:
-            yield source.problem(("webhooks", name, "secret"), f"{error}; {PUT_IT}")
+            yield source.problem(path, f"{error}; {PUT_IT}")
     if source.private:
         return
-    secrets: dict[KeyPath, Secret | None] = {("web_search", "api_key"): written.web_search.api_key}
+    secrets = dict(needed)
     for name, profile in written.profiles.items():
         secrets["profiles", name, "api_key"] = profile.api_key
-    for name, hook in written.webhooks.items():
-        secrets["webhooks", name, "secret"] = hook.secret
     if written.remote is not None:
         secrets["remote", "access_key"] = written.remote.access_key
         secrets["remote", "secret_key"] = written.remote.secret_key

@@ -15,6 +15,7 @@ from ohmo.config.agent import Budgets, Pricing, Profile, Prompt
 from ohmo.config.section import Section
 from ohmo.config.values import (
     LISTEN,
+    Amount,
     Count,
     Duration,
     Flag,
@@ -223,6 +224,37 @@ class Backups(Section):
 class WebSearch(Section):
     provider: Literal["brave", "tavily", "searxng"] | None = None
     api_key: Secret | None = None
+    url: Url | None = None  # None: the service's own; SearXNG has none
+
+    @model_validator(mode="after")
+    def _complete(self) -> WebSearch:
+        if self.provider == "searxng" and self.url is None:
+            raise ValueError("searxng needs url: the address of the server, for example your own")
+        return self
+
+    @property
+    def key(self) -> Secret | None:
+        """What stands in ``api_key``, else the usual variable of the service."""
+        usual = {"brave": "env:BRAVE_API_KEY", "tavily": "env:TAVILY_API_KEY"}
+        if self.api_key is None and self.provider in usual:
+            return Secret(usual[self.provider])
+        return self.api_key
+
+
+class Images(Section):
+    """Pictures are made by the ``/images/generations`` of an endpoint of OpenAI's kind."""
+
+    model: Annotated[str, Field(min_length=1)] | None = None
+    base_url: Url | None = None  # None: the profile's, and its key
+    api_key: Secret | None = None
+    usd: Amount | None = None  # of one picture; None: nobody knows it
+
+
+class OtherHouse(Section):
+    """A webhook of another ohmo."""
+
+    url: Annotated[Url, Field(pattern=r"/hooks/[A-Za-z0-9_-]{1,64}$")]
+    secret: Secret
 
 
 class Remote(Section):
@@ -263,6 +295,8 @@ class Written(Section):
     retention: Retention = Retention()
     backups: Backups = Backups()
     web_search: WebSearch = WebSearch()
+    images: Images = Images()
+    remotes: Mapping[Name, OtherHouse] = Field(default_factory=dict)
     remote: Remote | None = None
 
 

@@ -199,7 +199,7 @@ UNCAGED = (
 
 
 def not_yet(written: Written, source: Source) -> list[Problem]:
-    """One problem for each thing that was asked for in vain."""
+    """One problem for each thing that was asked for in vain: it is not there."""
     asked: list[tuple[Path, str]] = []
     for name, profile in written.profiles.items():
         if profile.provider in UNBUILT:
@@ -214,8 +214,6 @@ def not_yet(written: Written, source: Source) -> list[Problem]:
             asked.append((("sandbox", key), "a sandbox"))
     if written.mcp:
         asked.append((("mcp",), "the use of MCP servers"))
-    if written.web_search.provider is not None:
-        asked.append((("web_search", "provider"), "web search"))
     if written.remote is not None:
         asked.append((("remote",), "remote storage"))
     for name in type(written.budgets).model_fields:
@@ -226,6 +224,12 @@ def not_yet(written: Written, source: Source) -> list[Problem]:
         source.problem(path, f"{what} comes in a later version; remove this")
         for path, what in asked
     ]
+    active = written.profiles.get(written.profile)
+    elsewhere = active is not None and active.provider != "openai"
+    if written.images.model and written.images.base_url is None and elsewhere:
+        # an endpoint of another kind, whose key must not go to one of OpenAI's
+        why = "the profile's endpoint makes no pictures; write base_url and api_key beside it"
+        problems.append(source.problem(("images", "model"), why))
     if written.permissions.preset == "full":
         problems.append(source.problem(("permissions", "preset"), UNCAGED))
     return problems

@@ -43,7 +43,6 @@ _STORE_URL = r"(?s)(?:env:|file:|keyring:|postgres(?:ql)?://|sqlite:////).*"
 LISTEN = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^\s:\[\]]+):(?P<port>\d{1,5})")
 _VARIABLE = re.compile(r"\$\{([^}]*)\}?")
 _RULE = re.compile(r"(?P<tool>[A-Za-z_][\w*-]*)(?:\(.+\))?", re.DOTALL)
-_NOT_BUILT = ("WebSearch",)  # tools that presets and rules may name already
 
 
 @cache
@@ -52,7 +51,7 @@ def tool_names() -> tuple[str, ...]:
     ``ohmo/tools/texts``, so that its name is known without importing it."""
     pages = resources.files("ohmo").joinpath("tools", "texts").iterdir()
     names = [page.name.removesuffix(".txt") for page in pages if page.name.endswith(".txt")]
-    return tuple(sorted((*names, *_NOT_BUILT)))
+    return tuple(sorted(names))
 
 
 def flag(value: object) -> object:

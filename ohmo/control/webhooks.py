@@ -20,13 +20,12 @@ from channels.record import record
 from ohmo.ambient import derived
 from ohmo.contracts.arrivals import Arrival, Terms, Wake
 from ohmo.contracts.outbox import PostRow
+from ohmo.contracts.signing import KEY, SIGNATURE, TIMESTAMP, sign
 from ohmo.contracts.turns import Accepted
 from ohmo.control.responses import DoubledKey, Refusal, answer, refuse_doubled_keys
 from ohmo.cron.wakes import DEADLINE, SILENT
 
-TIMESTAMP, SIGNATURE = "X-Ohmo-Timestamp", "X-Ohmo-Signature"
 MOST = 1 << 20  # bytes of a body
-KEY = "Idempotency-Key"
 _GITLAB_KEYS = (KEY, "X-Gitlab-Event-UUID")  # "Webhooks": the first stays the same over its retries
 _OLD = "sha256="  # covered time and body only
 _STAMP = re.compile(r"[1-9][0-9]{0,11}")
@@ -68,13 +67,6 @@ class Taken:
     duplicate: bool
     thread: str = ""
     seq: int = 0
-
-
-def sign(secret: str, name: str, timestamp: int, body: bytes, key: str = "") -> str:
-    """The value of X-Ohmo-Signature for a body sent to the webhook ``name`` at ``timestamp``
-    (seconds since 1970, the value of X-Ohmo-Timestamp), under ``key``, its Idempotency-Key."""
-    head = f"v2\n{timestamp}\n{name}\n{key}\n".encode("utf-8", "surrogateescape")
-    return "v2=" + hmac.new(secret.encode(), head + body, hashlib.sha256).hexdigest()
 
 
 def check(hook: Webhook, headers: Mapping[str, str], body: bytes, now: float) -> None:

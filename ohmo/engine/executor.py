@@ -353,6 +353,7 @@ def summary(call: ToolCall, redact: Callable[[str], str] = str) -> str:
     for key in (
         "command",
         "file_path",
+        "notebook_path",
         "pattern",
         "url",
         "query",

@@ -203,7 +203,7 @@ class Policy:
                 if not (every and path in paths.writes)
             ]
             checks += [path_matches(rule, "write", tool, path) for path in paths.writes]
-            checks += [host_matches(rule, host) for host in footprint.hosts]
+            checks += [host_matches(rule, tool, host) for host in footprint.hosts]
             if not checks:
                 checks = [rule.names(tool) and rule.pattern is None]
             if quantified(checks):

@@ -171,12 +171,12 @@ def command_matches(rule: Rule, text: str) -> bool:
     return left == pattern.casefold()
 
 
-def host_matches(rule: Rule, host: str) -> bool:
-    """The domain and everything below it."""
+def host_matches(rule: Rule, tool: str, host: str) -> bool:
+    """Whether the rule is about this tool, or about a domain that the host is or lies below."""
+    if rule.pattern is None:
+        return rule.names(tool)
     if rule.tool != "WebFetch":
         return False
-    if rule.pattern is None:
-        return True
     domain = rule.pattern.removeprefix("domain:").removeprefix("*.").casefold().rstrip(".")
     host = host.casefold().rstrip(".")
     return host == domain or host.endswith("." + domain) or domain == "*"

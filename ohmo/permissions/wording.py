@@ -17,7 +17,8 @@ from ohmo.permissions.rules import READERS, Ruling
 from ohmo.permissions.wildcard_rules import family
 from ohmo.shell.parsing import Shell
 
-_EXACT = ("command", "file_path", "url", "path", "pattern")  # arguments in which each letter counts
+# arguments in which each letter counts
+_EXACT = ("command", "file_path", "notebook_path", "url", "path", "pattern")
 _LONGEST_TITLE = 120
 _UNESCAPED = re.compile(r"\[(?=[*?[]\])|(?<=\[[*?[])\]")  # glob.escape
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,8 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from channels.durable import replacing
 from ohmo.contracts.messages import Image
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.files import PEEK, Opening, Window, coding_of, read_lines, read_piece
+from ohmo.tools.files import PEEK, Coding, Opening, Window, coding_of, read_lines, read_piece
 from ohmo.tools.inputs import PathText, PydanticTool
+from ohmo.tools.notebooks import Notebook
 from ohmo.tools.results import (
     ToolError,
     absolute_path,
@@ -24,6 +27,7 @@ from ohmo.tools.results import (
 )
 from ohmo.tools.workbench import Workbench
 
+_NOTEBOOK = 50 << 20  # bytes of one that is shown as cells
 _IMAGES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -111,6 +115,12 @@ class Read(PydanticTool):
             )
         self._stamps.remember(context.thread, path, status)
         line = max(1, arguments.offset)
+        if path.suffix == ".ipynb" and status.st_size <= _NOTEBOOK:
+            with suppress(ToolError):  # what is none is shown as the text it is
+                file.seek(0)
+                cells = Notebook(file.read(_NOTEBOOK).decode("utf-8-sig", "replace")).shown()
+                file = BytesIO(cells.encode("utf-8", "replace"))
+                coding = Coding("utf-8")
         if arguments.char_offset is not None:
             return read_piece(file, coding, line, arguments.char_offset), ()
         limit = min(arguments.limit or self._limits.read_lines, self._limits.read_lines)

@@ -20,6 +20,7 @@ from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.processes.job import Job, ProcessRunner
 from ohmo.tools.files import FileStamps, Opening
 from ohmo.tools.results import ToolError
+from ohmo.tools.systems import Systems
 from ohmo.tools.web_addresses import is_elsewhere
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -69,6 +70,7 @@ class Workbench:
     ripgrep: Path | None = None  # the program; None: search in process
     stamps: FileStamps = field(default_factory=FileStamps)
     background: BackgroundJobs = field(default_factory=lambda: BackgroundJobs(8))
+    systems: Systems = field(default_factory=Systems)
     cron: JobTools | None = None  # None: there are no tools for jobs
     #: Where the people of a thread are; None: nobody can be shown anything.
     place: Callable[[str], Awaitable[Address | None]] | None = None

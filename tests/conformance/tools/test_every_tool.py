@@ -23,6 +23,7 @@ from ohmo.permissions.policy import paths_of
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.catalogue import load_tools, tool_specs
 from ohmo.tools.inputs import explain, schema_for_model
+from ohmo.tools.systems import OtherHouse, SearchService, Systems
 from ohmo.tools.tool_search import LISTING
 from ohmo.tools.workbench import Workbench
 from ohmo_testing.house import ManualClock
@@ -49,6 +50,9 @@ GOOD: dict[str, dict[str, Any]] = {
     "CronDelete": {"name": "tea"},
     "CronList": {"name": "tea"},
     "CronToggle": {"name": "tea", "enabled": False},
+    "NotebookEdit": {"notebook_path": "a.ipynb", "cell_number": 0, "new_source": "x"},
+    "WebSearch": {"query": "saola"},
+    "RemoteTrigger": {"name": "other", "payload": {"a": 1}},
 }
 SURFACE = {  # what models and people already know these by
     "Read": "file_path offset limit char_offset",
@@ -65,6 +69,9 @@ SURFACE = {  # what models and people already know these by
     "BashOutput": "bash_id",
     "KillShell": "shell_id",
     "Brief": "message attachments",
+    "NotebookEdit": "notebook_path cell_id cell_number new_source cell_type edit_mode",
+    "WebSearch": "query",
+    "RemoteTrigger": "name payload",
 }
 
 
@@ -99,8 +106,17 @@ def bench(tmp_path: Path) -> Workbench:
             nothing_asked,
         )
     )
+    nowhere = "http://127.0.0.1:9"
+    systems = Systems(
+        search=SearchService("searxng", nowhere),
+        remotes={"other": OtherHouse(f"{nowhere}/hooks/x", "secret")},
+    )
     return Workbench(
-        tmp_path / "spill", SensitivePaths(tmp_path / "home"), cron=JobTools(desk, here), place=here
+        tmp_path / "spill",
+        SensitivePaths(tmp_path / "home"),
+        cron=JobTools(desk, here),
+        place=here,
+        systems=systems,
     )
 
 

@@ -115,7 +115,7 @@ def test_every_tool_of_the_house_may_stand_in_a_rule() -> None:
     ]
     names = {module.TOOL.name for module in found if hasattr(module, "TOOL")}
     assert len(names) >= 9
-    assert names == set(tool_names()) - {"WebSearch"}
+    assert names == set(tool_names())
 
 
 class Holder(BaseModel):
