@@ -279,18 +279,24 @@ def _secret_problems(
                 ("profiles", name, "api_key"),
                 f"{error}; set it, or write api_key: env:NAME, file:PATH or keyring:SERVICE/NAME",
             )
-    for name, hook in written.webhooks.items():
+    hooks = {("webhooks", name, "secret"): hook.secret for name, hook in written.webhooks.items()}
+    headers = {
+        ("profiles", name, "headers", header): secret
+        for name, profile in written.profiles.items()
+        for header, secret in profile.headers.items()
+    }
+    asked = {path: secret for path, secret in headers.items() if path[1] in names}
+    for path, secret in (*asked.items(), *hooks.items()):
         try:
-            vault.reveal(hook.secret)
+            vault.reveal(secret)
         except SecretMissing as error:
-            yield source.problem(("webhooks", name, "secret"), f"{error}; {PUT_IT}")
+            yield source.problem(path, f"{error}; {PUT_IT}")
     if source.private:
         return
-    secrets: dict[KeyPath, Secret | None] = {("web_search", "api_key"): written.web_search.api_key}
+    secrets: dict[KeyPath, Secret | None] = {**hooks, **headers}
+    secrets["web_search", "api_key"] = written.web_search.api_key
     for name, profile in written.profiles.items():
         secrets["profiles", name, "api_key"] = profile.api_key
-    for name, hook in written.webhooks.items():
-        secrets["webhooks", name, "secret"] = hook.secret
     if written.remote is not None:
         secrets["remote", "access_key"] = written.remote.access_key
         secrets["remote", "secret_key"] = written.remote.secret_key
