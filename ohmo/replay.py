@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import product
 from typing import Protocol
 
 from channels.record import record
@@ -44,6 +45,7 @@ _KINDS: Mapping[type[Step], str] = {
     Compaction: "summary",
 }
 _MODES = ("default", "plan", "full_auto")
+_EFFORTS = (None, "low", "medium", "high")
 _WHY = {
     "parameters": "the model or its limits (another profile, or what the endpoint had taught)",
     "tools": "the tools (another version of ohmo, or other tools connected)",
@@ -187,8 +189,8 @@ class Replaying:
         return _Past(info, begun, steps)
 
     async def _request(self, past: _Past, turn: str, recorded: str, again: _Again) -> list[str]:
-        """What of the request differs; looks for what a person chose then (model, mode) and for
-        what the endpoint made shorter."""
+        """What of the request differs; looks for what a person chose then (model, mode, effort) and
+        for what the endpoint made shorter."""
         best: list[str] = []
         for settings in self._settings(past.info.settings):
             plan = await self._plan(past.claim(settings), past.work(turn))
@@ -204,9 +206,9 @@ class Replaying:
     def _settings(self, now: ThreadSettings) -> Iterator[ThreadSettings]:
         yield now
         configured = self._model.models
-        for model in (*configured, *filter(None, map(short_name, configured))):
-            for mode in _MODES:
-                yield replace(now, model=model, mode=mode)
+        models = (*configured, *filter(None, map(short_name, configured)))
+        for model, mode, effort in product(models, _MODES, _EFFORTS):
+            yield replace(now, model=model, mode=mode, effort=effort)
 
     def _ledger(self, past: _Past, turn: str, plan: TurnPlan, again: _Again) -> TurnLedger:
         transcript = again.transcript(past.info.session_seq, plan.budget)

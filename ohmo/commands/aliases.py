@@ -17,8 +17,10 @@ SAME: Mapping[str, str] = {
     "menu": "help",
     "models": "model",
     "plan": "mode plan",
+    "reasoning": "effort",
     "reset": "new",
     "stats": "usage",
+    "think": "effort",
     "tokens": "usage",
     "version": "status",
 }
@@ -54,7 +56,7 @@ _LINES: Mapping[str, str] = {
     ),
     _GOES_ON: "continue resume load save session sessions",
     _CONFIG: "config init language privacy-settings settings turns",
-    _PROFILE: "effort fast provider reasoning think",
+    _PROFILE: "fast provider",
     _VENDOR: "feedback login logout onboarding passes",
     _NO: "bridge tag theme verbose voice",
     "There is no `/{}` here: close the window, or simply stop writing. `/stop` ends what runs.": (

@@ -3,6 +3,7 @@ are told."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, WithJsonSchema, model_validator
@@ -17,6 +18,8 @@ ProviderName = Annotated[
     Literal["auto", "anthropic", "openai", "offline", "claude", "codex", "opencode", "gemini"],
     WithJsonSchema({"type": "string", "enum": list(BUILT)}),
 ]
+# RFC 9110, 5.6.2
+HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
 DEFAULT_KEY = {
     "auto": "env:ANTHROPIC_API_KEY",
     "anthropic": "env:ANTHROPIC_API_KEY",
@@ -30,8 +33,17 @@ class Profile(Section):
     api_key: Secret | None = None
     #: Order = tier, small to large; the last is the default.
     models: Many[Annotated[str, Field(min_length=1)]] = ()
+    wire: Literal["auto", "chat", "responses"] = "auto"
+    effort: Literal["low", "medium", "high"] | None = None
+    headers: Mapping[HeaderName, Secret] = Field(default_factory=dict)
     weak_model_hints: Flag = False
     fallback: Many[str] = ()
+
+    @model_validator(mode="after")
+    def _own_wire(self) -> Profile:
+        if self.wire != "auto" and self.provider == "anthropic":
+            raise ValueError("wire chooses between OpenAI's APIs; anthropic has one of its own")
+        return self
 
     @model_validator(mode="before")
     @classmethod

@@ -287,6 +287,12 @@ def _secret_problems(
         needed["webhooks", name, "secret"] = hook.secret
     for name, house in written.remotes.items():
         needed["remotes", name, "secret"] = house.secret
+    headers = {
+        ("profiles", name, "headers", header): secret
+        for name, profile in written.profiles.items()
+        for header, secret in profile.headers.items()
+    }
+    needed |= {path: secret for path, secret in headers.items() if path[1] in names}
     for path, secret in needed.items():
         try:
             if secret is not None:
@@ -295,7 +301,7 @@ def _secret_problems(
             yield source.problem(path, f"{error}; {PUT_IT}")
     if source.private:
         return
-    secrets = dict(needed)
+    secrets = needed | headers
     for name, profile in written.profiles.items():
         secrets["profiles", name, "api_key"] = profile.api_key
     if written.remote is not None:

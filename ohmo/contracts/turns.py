@@ -38,6 +38,7 @@ class ThreadSettings:
     title: str | None = None
     shelf: Shelf | None = None
     agent: str | None = None
+    effort: Literal["low", "medium", "high"] | None = None  # how hard the model thinks
 
     def over(self, older: ThreadSettings) -> ThreadSettings:
         """These choices, and the older ones where nothing was chosen now."""

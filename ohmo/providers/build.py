@@ -193,7 +193,16 @@ def endpoint_of(name: str, profile: Profile, config: Config) -> Endpoint:
         key = config.vault.find(profile.api_key)
     else:
         key = config.vault.reveal(profile.api_key)
-    return Endpoint(profile.provider, profile.models, profile.base_url, key, name)
+    headers = {header: config.vault.reveal(secret) for header, secret in profile.headers.items()}
+    return Endpoint(
+        profile.provider,
+        profile.models,
+        profile.base_url,
+        key,
+        name,
+        wire=profile.wire,
+        headers=headers,
+    )
 
 
 @record

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import aiohttp
@@ -32,7 +33,7 @@ async def offered(endpoint: Endpoint, *, limit: float = 10.0) -> tuple[str, ...]
     base = (endpoint.base_url or _MAKERS.get(endpoint.provider, "")).rstrip("/")
     if not base:
         return ()
-    headers: dict[str, str] = {}
+    headers = dict(endpoint.headers)
     if endpoint.provider == "anthropic":
         base = f"{base.removesuffix('/v1')}/v1"
         headers["anthropic-version"] = "2023-06-01"
@@ -132,8 +133,8 @@ async def detect(
 ) -> Detected:
     """``wanted``: the profile with ``provider: auto``; its models, window and key, where given, are
     kept. A profile with a base_url is taken as OpenAI-compatible unless its models are Claude's; a
-    key without base_url goes to the maker it is of. No key ever goes to a server that was merely
-    found."""
+    key without base_url goes to the maker it is of. No key and no header ever goes to a
+    server that was merely found."""
     if wanted.base_url is not None:
         maker = "openai"
         if any("claude" in model for model in wanted.models):
@@ -169,6 +170,7 @@ async def detect(
                 profile=wanted.profile,
                 window=wanted.window or windows.get(chosen[-1]),
                 silence=wanted.silence,
+                wire=wanted.wire,
             )
             return Detected(endpoint, f"openai: {title} answers at {url} with {endpoint.model}")
     variables = [
@@ -185,15 +187,7 @@ def _endpoint(wanted: Endpoint, manifest: Manifest, key: str | None) -> Endpoint
     models = manifest.models
     if wanted.models and manifest.name != "offline":
         models = wanted.models
-    return Endpoint(
-        provider=manifest.name,
-        models=models,
-        base_url=wanted.base_url,
-        api_key=key,
-        profile=wanted.profile,
-        window=wanted.window,
-        silence=wanted.silence,
-    )
+    return replace(wanted, provider=manifest.name, models=models, api_key=key)
 
 
 def _or(names: Sequence[str]) -> str:

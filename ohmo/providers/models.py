@@ -8,9 +8,9 @@ developers.openai.com. A model nobody knows has no price and a careful window.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from channels.record import record
 from ohmo.contracts.provider import ModelEvent, ModelRequest
@@ -142,6 +142,10 @@ class Endpoint:
     profile: str = "default"
     window: int | None = None  # tokens; overrides the table
     silence: float = 120.0  # seconds without a byte before TimedOut
+    #: Of OpenAI's two APIs; auto: Responses at OpenAI itself, chat completions everywhere else.
+    wire: Literal["auto", "chat", "responses"] = "auto"
+    #: Sent with every request, besides what the SDK sends.
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     @property
     def model(self) -> str:

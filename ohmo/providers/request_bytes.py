@@ -185,11 +185,15 @@ class ConversationCache:
         whole.update(b"," + tail)
         return whole.digest()
 
-    def without_thinking(self, steps: tuple[Step, ...]) -> None:
+    def without_thinking(self, steps: tuple[Step, ...]) -> bool:
         """Forget the thinking of these steps: the endpoint does not accept it any more. Later
-        thinking is sent again."""
-        self._drop(self.open(steps).conversation)
+        thinking is sent again. False: that is done already."""
+        held = self.open(steps).conversation
+        if held.plain_until >= len(steps):
+            return False
+        self._drop(held)
         self._add(steps).plain_until = len(steps)
+        return True
 
     def _assemble(
         self, piece: tuple[Step, ...], index: int, conversation: Conversation, read_image: ReadImage
@@ -296,7 +300,7 @@ class Rendered:
 class Rendering:
     """One wire. ``letter`` names it in digests; ``joined`` puts head, closed exchanges and the open
     one together; ``offered``: the request with the tools as this wire sends them, None: as they
-    are."""
+    are; ``closing``: what stands behind it all, in no digest."""
 
     def __init__(
         self,
@@ -305,12 +309,14 @@ class Rendering:
         head: Callable[[ModelRequest], Head],
         joined: Joined,
         offered: Callable[[ModelRequest], ModelRequest] | None = None,
+        closing: Callable[[ModelRequest], bytes] = lambda _: b"",
     ) -> None:
         self.letter = letter
         self._offered = offered
         self.conversations = ConversationCache(wire)
         self.heads = HeadCache(head)
         self._joined = joined
+        self._closing = closing
 
     async def __call__(self, request: ModelRequest) -> Rendered:
         opened = self.conversations.open(request.steps)
@@ -318,7 +324,8 @@ class Rendering:
         closed, tail = self.conversations.write(opened, lambda image: images.get(image.path))
         head = self.heads(self._offered(request) if self._offered is not None else request)
         digest = self.letter + head.digest + short(self.conversations.sum_with(opened, tail), 12)
-        return Rendered(b"".join(self._joined(head.body, closed, tail)), digest)
+        pieces = (*self._joined(head.body, closed, tail), self._closing(request))
+        return Rendered(b"".join(pieces), digest)
 
 
 def differing(one: str, other: str) -> list[str]:

@@ -213,6 +213,7 @@ _NO_MONEY = re.compile(
     r" quota|billing_error|billing_hard_limit",
     re.IGNORECASE,
 )
+_BUSY = ("overloaded_error", "rate_limit_error", "rate_limit_exceeded", "api_error", "server_error")
 _NO_MODEL = re.compile(
     r"model.{0,80}(?:not found|does not exist|not exist|is not available|not loaded)|invalid model"
     r" name|no models? loaded|model_not_found",
@@ -252,11 +253,7 @@ def classify(
         return NoSuchModel(f"{where}: there is no model {model} at this endpoint ({short})")
     if status == 408 or kind == "timeout_error":
         return TimedOut(f"{where}: {short}")
-    if (
-        status in (409, 425, 429)
-        or (status is not None and status >= 500)
-        or kind in ("overloaded_error", "rate_limit_error", "api_error", "server_error")
-    ):
+    if status in (409, 425, 429) or (status is not None and status >= 500) or kind in _BUSY:
         served = (status or 0) >= 500 or kind in ("overloaded_error", "api_error", "server_error")
         return Overloaded(
             f"{where}: {status or kind}: {short}", retry_after=retry_after, served=served

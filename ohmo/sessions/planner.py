@@ -46,6 +46,7 @@ from ohmo.sessions.clock import HeldClock
 from ohmo.sessions.user_steps import TurnContext
 
 LEAST_BUDGET = 2_000  # tokens of conversation even with the smallest model
+Effort = Literal["low", "medium", "high"]
 SESSIONS = 2_000  # whose prompts and tools are remembered
 FOUND_TOKENS = 4_000  # room for tools that a session finds; the reserve bears what is beyond
 
@@ -60,7 +61,7 @@ class TurnPlan:
     tools: tuple[ToolSpec, ...]
     budget: int
     max_output: int
-    effort: Literal["low", "medium", "high"] | None
+    effort: Effort | None
     cwd: Path
     mode: Mode
     role: Standing
@@ -130,7 +131,7 @@ class Planner:
         self._standing_of = standing_of
         self._clock = clock
         self._user = user
-        self._prompts: dict[tuple[str, int, str, str], tuple[Section, ...]] = {}
+        self._prompts: dict[tuple[str, int, str, str, str], tuple[Section, ...]] = {}
         self._cores: dict[tuple[str, int], tuple[ToolSpec, ...]] = {}
         self._tool_tokens = (0, 0)  # revision of the toolbox, tokens
 
@@ -153,7 +154,8 @@ class Planner:
         mode = settings.mode or configured
         cwd = _folder(settings.workspace or under.policy.workspace)
         model = settings.model or self._model.model
-        system, new_rules = await self._prompt(claim, cwd, mode)
+        effort = settings.effort or self._config.profile.effort
+        system, new_rules = await self._prompt(claim, cwd, mode, effort)
         max_output = min(8_192, known(model).max_output)
         # ``CHANNEL:PERSON``, the name under which permissions are remembered
         speaker = first.person if isinstance(first, Wake) else first.person.id
@@ -177,7 +179,7 @@ class Planner:
             tools=self._tools(claim),
             budget=self._budget(model, system, max_output),
             max_output=max_output,
-            effort=None,
+            effort=effort,
             cwd=cwd,
             mode=mode,
             role=under.role,
@@ -238,10 +240,10 @@ class Planner:
         return (*core, *(spec for spec in specs if spec.deferred))
 
     async def _prompt(
-        self, claim: Claim, cwd: Path, mode: str
+        self, claim: Claim, cwd: Path, mode: str, effort: Effort | None
     ) -> tuple[tuple[Section, ...], ProjectRules | None]:
         """Sections of a session, made once; and its rules where they were read now."""
-        key = (claim.thread, claim.session_seq, str(cwd), mode)
+        key = (claim.thread, claim.session_seq, str(cwd), mode, effort or "")
         prompt = self._prompts.pop(key, None)
         rules: ProjectRules | None = None
         if prompt is None:
@@ -256,7 +258,7 @@ class Planner:
                     although_ignored=layout.ignored_rules,
                 )
             machine = f"{platform.system()} {platform.machine()}"
-            facts = Facts(self._config.home.root, cwd, machine, mode, None, rules)
+            facts = Facts(self._config.home.root, cwd, machine, mode, effort, rules)
             prompt = system_prompt(layout, facts)
             newest = next(reversed(self._prompts.values()), prompt)
             if newest == prompt:

@@ -8,6 +8,7 @@ import json
 import os
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,12 @@ from ohmo.providers.models import Endpoint
 from ohmo_testing.house import house
 from tests.faults.daemon import Daemon, until
 from tests.journeys.conftest import MakeWorld
+from tests.platforms.model.responses_wire import sealed
 from tests.platforms.model.script import Call, Turn
 from tests.platforms.model.server import ModelServer, serving
 from tests.programs import OHMO, run_process
 
-WIRES = {"anthropic": "claude-sonnet-5-5", "openai": "local-1"}
+WIRES = {"anthropic": "claude-sonnet-5-5", "openai": "local-1", "responses": "gpt-6-sol"}
 RUNS = (
     Turn(
         thinking="hm",
@@ -58,8 +60,9 @@ async def replay(home: Path, thread: str, *options: str) -> tuple[int | None, st
 
 
 def configure(home: Path, wire: str, url: str, more: str = "") -> None:
+    provider = "openai, wire: responses" if wire == "responses" else wire
     (home / "config.yaml").write_text(
-        f'profiles: {{default: {{provider: {wire}, base_url: "{url}", api_key: "k", models:'
+        f'profiles: {{default: {{provider: {provider}, base_url: "{url}", api_key: "k", models:'
         f" [{WIRES[wire]}]}}}}\n"
         f"workspace: {home.parent / 'work'}\ncontrol: {{listen: null}}\n{more}"
     )
@@ -98,6 +101,9 @@ async def test_a_session_comes_out_of_its_log_as_it_was_sent_and_every_change_is
                 "5 of 5 requests are the same byte for byte, 4 decisions are the same\n",
             )
             assert server.count == 5  # nobody was asked
+            if wire == "responses":
+                assert {asked.path for asked in server.asked} == {"/v1/responses"}
+                assert sealed("hm") in server.asked[-1].raw.decode()  # also after kill -9
         finally:
             await daemon.stop()
 
@@ -140,6 +146,8 @@ async def test_what_was_left_out_made_shorter_or_refused_on_the_way_comes_out_ag
 ) -> None:
     async with serving(ModelServer()) as server:
         endpoint = Endpoint(wire, (WIRES[wire],), server.url, "k", window=6_000)
+        if wire == "responses":
+            endpoint = replace(endpoint, provider="openai", wire="responses")
         brain = await model([endpoint], manifests(scan), load, {})
         life = world(brain=brain)
         async with house(life) as built:
@@ -153,7 +161,7 @@ async def test_what_was_left_out_made_shorter_or_refused_on_the_way_comes_out_ag
             found = await built.replaying(info)
             await brain.aclose()
     assert (found.calls, found.same, found.difference) == (21, 21, None)
-    assert "message 0 " not in str(server.asked[-1].body["messages"])
+    assert "message 0 " not in server.asked[-1].raw.decode()
 
 
 async def test_a_session_of_which_nothing_was_kept_says_so(home: Path) -> None:

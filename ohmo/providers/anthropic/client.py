@@ -4,6 +4,7 @@ module late."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, Literal, cast
@@ -34,6 +35,9 @@ _UNBOUND = "in `thinking` block"
 _BY_REFERENCE = ("defer_loading", "tool_reference", "Tool reference")
 
 
+_EFFORT = re.compile(r"effort|output_config|adaptive|\bthinking\.|`thinking` is enabled")
+
+
 class AnthropicClient:
     """One HTTP client for the life of the process. The body is bytes of our own, which spares the
     SDK a deep copy and its json."""
@@ -45,7 +49,7 @@ class AnthropicClient:
         # API overview, "Authentication": the key goes into ``x-api-key``. The SDK sends it as a
         # bearer only, which Anthropic takes and not every endpoint that speaks its wire does:
         # those are shown both.
-        headers: dict[str, str] = {}
+        headers = dict(endpoint.headers)
         if endpoint.base_url and endpoint.api_key:
             headers["X-Api-Key"] = endpoint.api_key
         base = endpoint.base_url.rstrip("/").removesuffix("/v1") if endpoint.base_url else None
@@ -65,6 +69,8 @@ class AnthropicClient:
         known = keeps_tools_back(endpoint) and self._sdk.base_url.host == "api.anthropic.com"
         self._references = known if references is None else references
         self.rendering = rendering(references=self._references)
+        self._marks = True
+        self._effortless: set[str] = set()
         self._windows: dict[str, int] = {}
 
     def learnt_window(self, model: str) -> int | None:
@@ -74,11 +80,14 @@ class AnthropicClient:
         await self._sdk.close()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """See ``ohmo.contracts.provider.Provider.stream``. No retries but two, each once: a request
-        whose old thinking is not accepted any more (history was cut, the prompt changed) goes out
-        without it; an endpoint that does not keep tools back is not asked to from then on."""
+        """See ``ohmo.contracts.provider.Provider.stream``. No retries but these, each once: a
+        request whose old thinking is not accepted any more (history was cut, the prompt changed)
+        goes out without it; an endpoint that does not keep tools back, or knows no cache mark or no
+        effort, is not asked to from then on."""
         unbound = False
         while True:
+            if request.model in self._effortless:
+                request = replace(request, effort=None)
             reading = Reading(request)
             rendered = await self.rendering(request)
             try:
@@ -99,6 +108,11 @@ class AnthropicClient:
                 elif _UNBOUND in str(error) and not unbound:
                     unbound = True
                     self.rendering.conversations.without_thinking(request.steps)
+                elif self._marks and "cache_control" in str(error):
+                    self._marks = self._references = False
+                    self.rendering = rendering(marks=False)
+                elif request.effort is not None and _EFFORT.search(str(error)):
+                    self._effortless.add(request.model)
                 else:
                     raise self._classified(request, error) from error
                 continue

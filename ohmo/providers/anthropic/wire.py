@@ -184,7 +184,15 @@ def keeps_tools_back(endpoint: Endpoint) -> bool:
     return host == "api.anthropic.com" and bool(versions) and min(versions) >= _FIRST_TO_SEARCH
 
 
-def rendering(*, references: bool) -> Rendering:
+def rendering(*, references: bool = False, marks: bool = True) -> Rendering:
+    """``marks``: whether the endpoint takes cache breakpoints."""
+    if not marks:
+        return Rendering(
+            "n",
+            MessagesWire(),
+            lambda request: head(request, marks=False),
+            lambda head, closed, tail: [head, closed, b"," if closed else b"", tail, b"]}"],
+        )
     return Rendering(
         "A" if references else "a",
         MessagesWire(references=references),
@@ -195,9 +203,12 @@ def rendering(*, references: bool) -> Rendering:
 
 
 def renderings(endpoint: Endpoint) -> tuple[Rendering, ...]:
-    """For a replay: an endpoint that ought to keep tools back may have said that it does not."""
-    plain = rendering(references=False)
-    return (rendering(references=True), plain) if keeps_tools_back(endpoint) else (plain,)
+    """For a replay: an endpoint that ought to keep tools back may have said that it does not, one
+    of another maker that it takes no marks."""
+    plain = rendering()
+    if keeps_tools_back(endpoint):
+        return rendering(references=True), plain
+    return plain, rendering(marks=False)
 
 
 def offered(request: ModelRequest) -> ModelRequest:
@@ -224,7 +235,7 @@ def offered(request: ModelRequest) -> ModelRequest:
     )
 
 
-def head(request: ModelRequest, *, references: bool = False) -> Head:
+def head(request: ModelRequest, *, references: bool = False, marks: bool = True) -> Head:
     """Everything before the messages; the same bytes as long as model, system, tools, limit and
     effort stay the same."""
     keys: dict[str, object] = {
@@ -234,7 +245,7 @@ def head(request: ModelRequest, *, references: bool = False) -> Head:
     }
     keys |= effort(request)
     parameters = dict(keys)
-    marks = 2 if not request.tools else 1
+    sections = 2 if not request.tools else 1
     if request.tools:
         # What is found later stands behind the mark and leaves what is before it in the cache.
         last = (request.core or request.tools)[-1]
@@ -244,7 +255,7 @@ def head(request: ModelRequest, *, references: bool = False) -> Head:
             spec["input_schema"] = dict(tool.schema)
             if references and tool.deferred:
                 spec["defer_loading"] = True
-            elif tool is last:
+            elif tool is last and marks:
                 spec |= _MARKED
             tools.append(spec)
         keys["tools"] = tools
@@ -255,7 +266,7 @@ def head(request: ModelRequest, *, references: bool = False) -> Head:
         for index, section in enumerate(request.system)
         if section.breakpoint and section.text.strip()
     ]
-    marked = set(asked[-marks:])
+    marked = set(asked[-sections:] if marks else ())
     system: list[dict[str, Json]] = []
     for index, section in enumerate(request.system):
         if section.text.strip():
@@ -269,19 +280,21 @@ def head(request: ModelRequest, *, references: bool = False) -> Head:
 
 def effort(request: ModelRequest) -> dict[str, Json]:
     """ "Effort" and "Adaptive thinking": models since 4.6 think adaptively and take an effort;
-    before that a budget of tokens. Without a wish nothing is sent and the model's own default
-    holds."""
+    before that a budget of tokens. What is thought comes out of ``max_tokens``, so there is more of
+    them. Without a wish nothing is sent and the model's own default holds."""
     if request.effort is None:
         return {}
     number = _version(request.model)
     if number == (0, 0):
         return {}
-    if number >= (4, 6):
-        return {"thinking": {"type": "adaptive"}, "output_config": {"effort": request.effort}}
     budget = {"low": 0, "medium": 4096, "high": 16384}[request.effort]
-    if not 1024 <= budget < request.max_output:
+    room = min(request.max_output + max(budget, 4096), known(request.model).max_output)
+    if number >= (4, 6):
+        wish: dict[str, Json] = {"type": "adaptive"}
+        return {"max_tokens": room, "thinking": wish, "output_config": {"effort": request.effort}}
+    if not 1024 <= budget < room:
         return {}
-    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
+    return {"max_tokens": room, "thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
 def _version(model: str) -> tuple[int, int]:

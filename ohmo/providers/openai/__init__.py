@@ -1,4 +1,5 @@
-"""OpenAI chat completions, and everything that speaks it: LM Studio, Ollama, vLLM, gateways."""
+"""OpenAI Responses and chat completions, and everything that speaks one of them: LM Studio, Ollama,
+vLLM, gateways."""
 
 from __future__ import annotations
 
@@ -10,6 +11,6 @@ MANIFEST = Manifest(
     models=("gpt-6-luna", "gpt-6-sol"),
     key_environment="OPENAI_API_KEY",
     client="ohmo.providers.openai.client:OpenAIClient",
-    renderings="ohmo.providers.openai.wire:renderings",
+    renderings="ohmo.providers.openai.responses_wire:renderings",
     sdk="openai",
 )

@@ -1,27 +1,27 @@
-"""Talks to an OpenAI-compatible endpoint through the official SDK; imports it, so load this module
-late."""
+"""Talks to an OpenAI-compatible endpoint through the official SDK, over chat completions or
+Responses; imports it, so load this module late."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from dataclasses import replace
+from typing import Any, cast
 
 import httpx2
 import openai
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from ohmo.contracts.errors import CutOff, ProviderError, TimedOut
-from ohmo.contracts.messages import ModelStep, Text, ToolCall, Usage
-from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Reply
+from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest
 from ohmo.providers.models import Endpoint, plain_name
-from ohmo.providers.openai.wire import Dialect, first_dialect, learnt, spoken
+from ohmo.providers.openai.reading import CompletionsReading, ResponsesReading
+from ohmo.providers.openai.responses_wire import Responses
+from ohmo.providers.openai.wire import Completions, speaks_responses
+from ohmo.providers.request_bytes import Rendering
 from ohmo.providers.sdk.event_stream import StreamingPost, events
 from ohmo.providers.wire_parts import (
     BROKEN,
-    Measure,
-    arguments,
     classify,
     no_answer,
     out_of_reach,
@@ -46,24 +46,33 @@ class OpenAIClient:
             base_url=with_version(endpoint.base_url),
             max_retries=0,
             timeout=timeout,
+            default_headers=endpoint.headers,
             http_client=http,
         )
-        self._post = StreamingPost(self._sdk, openai, http, "/chat/completions", timeout)
-        self._dialects: dict[str, Dialect] = {}
-        self.rendering = spoken(self._dialect)
+        # The SDK has an environment variable for the address.
+        if speaks_responses(endpoint, self._sdk.base_url.host):
+            self._way, self._reading, path = Responses(), ResponsesReading, "/responses"
+        else:
+            self._way, self._reading = Completions(endpoint.base_url), CompletionsReading
+            path = "/chat/completions"
+        self._post = StreamingPost(self._sdk, openai, http, path, timeout)
         self._windows: dict[str, int] = {}
 
     def learnt_window(self, model: str) -> int | None:
         return self._windows.get(model)
 
+    @property
+    def rendering(self) -> Rendering:
+        return self._way.rendering
+
     async def aclose(self) -> None:
         await self._sdk.close()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """See ``ohmo.contracts.provider.Provider.stream``. No retries but one kind: an optional key
-        the endpoint does not know is left out from then on."""
+        """See ``ohmo.contracts.provider.Provider.stream``. No retries but one kind: what
+        the endpoint says it does not know or take is left out from then on."""
         for lessons in range(_LESSONS + 1):
-            reading = Reading(request)
+            reading = self._reading(request)
             rendered = await self.rendering(request)
             try:
                 response = await self._post(rendered.body)
@@ -76,11 +85,9 @@ class OpenAIClient:
                     await response.aclose()
                 reply = reading.reply()
             except openai.APIStatusError as error:
-                better = learnt(self._dialect(request.model), str(error))
-                if error.status_code not in (400, 422) or better is None or lessons == _LESSONS:
+                taught = error.status_code in (400, 422) and lessons < _LESSONS
+                if not (taught and self._way.learns(request, str(error))):
                     raise self._classified(request, error) from error
-                self._dialects[request.model] = better
-                self.rendering.heads.clear()
                 continue
             except (openai.APIError, httpx2.HTTPError) as error:
                 raise self._classified(request, error) from error
@@ -90,9 +97,6 @@ class OpenAIClient:
                 ) from error
             yield replace(reply, step=replace(reply.step, request=rendered.digest))
             return
-
-    def _dialect(self, model: str) -> Dialect:
-        return self._dialects.get(model) or first_dialect(model, self._endpoint.base_url)
 
     def _classified(self, request: ModelRequest, error: Exception) -> ProviderError:
         where = f"{self._endpoint.provider} ({self._sdk.base_url.host})"
@@ -171,7 +175,7 @@ async def _answered(response: httpx2.Response) -> AsyncIterator[_Chunk]:
         if data.startswith(b"[DONE]"):
             continue  # read to its end the connection serves again
         chunk: _Chunk = json.loads(data)
-        error = chunk.get("error")
+        error = _fault(chunk)
         if error:
             reason = cast("_Chunk", error).get("message") if isinstance(error, dict) else error
             message = str(reason or "an error within the answer")
@@ -179,99 +183,13 @@ async def _answered(response: httpx2.Response) -> AsyncIterator[_Chunk]:
         yield chunk
 
 
-@dataclass(slots=True)
-class _Call:
-    id: str = ""
-    name: str = ""
-    text: list[str] = field(default_factory=list[str])
-
-
-class Reading:
-    """Feed every chunk; ``reply`` after the last. Raises CutOff when no choice was ever
-    finished."""
-
-    def __init__(self, request: ModelRequest) -> None:
-        self._request = request
-        self._measure = Measure(request)
-        self._texts: list[str] = []
-        self._refusal: list[str] = []
-        self._calls: list[_Call] = []
-        self._by_index: dict[int, _Call] = {}
-        self._model = request.model
-        self._finish = ""
-        self._usage: _Chunk = {}
-
-    def feed(self, chunk: _Chunk) -> str:
-        """The text to show, mostly empty."""
-        self._model = str(chunk.get("model") or self._model)
-        if chunk.get("usage"):
-            self._usage = chunk["usage"]
-        shown = ""
-        for choice in cast("list[_Chunk]", chunk.get("choices") or ()):
-            if choice.get("index", 0) != 0:
-                continue
-            self._finish = str(choice.get("finish_reason") or self._finish)
-            delta = cast("_Chunk", choice.get("delta") or choice.get("message") or {})
-            for call in cast("list[_Chunk]", delta.get("tool_calls") or ()):
-                self._call(call)
-            if delta.get("refusal"):
-                self._refusal.append(str(delta["refusal"]))
-            text = str(delta.get("content") or "")
-            if text:
-                self._measure.count(text)
-                self._texts.append(text)
-            shown += text
-        return shown
-
-    def _call(self, delta: _Chunk) -> None:
-        function = cast("_Chunk", delta.get("function") or {})
-        index = delta.get("index")
-        identity = str(delta.get("id") or "")
-        held = self._by_index.get(index) if isinstance(index, int) else None
-        # Some servers give every call of an answer the index 0, each with an id and a name of its
-        # own.
-        other = held is not None and bool(identity and held.id) and identity != held.id
-        if held is None or (other and function.get("name")):
-            held = _Call(identity)
-            self._calls.append(held)
-            if isinstance(index, int):
-                self._by_index[index] = held
-        held.id = held.id or identity
-        name = str(function.get("name") or "")
-        if name and name != held.name:
-            held.name += name
-        given = function.get("arguments")
-        if isinstance(given, str):
-            self._measure.count(given)
-            held.text.append(given)
-        elif given is not None:
-            held.text.append(json.dumps(given))
-
-    def reply(self) -> Reply:
-        if not self._finish:
-            raise CutOff(f"{self._request.model}: the stream ended in the middle of the answer")
-        text = "".join(self._texts) or "".join(self._refusal)
-        blocks: list[Text | ToolCall] = [Text(text)] if text else []
-        for number, call in enumerate(self._calls):
-            given = arguments("".join(call.text))
-            blocks.append(ToolCall(call.id or f"call_{number}", call.name, given, call.id))
-        stop: Literal["end", "tools", "length", "refusal"] = "end"
-        if self._calls:
-            stop = "tools"
-        elif self._refusal or self._finish == "content_filter":
-            stop = "refusal"
-        elif self._finish == "length":
-            stop = "length"
-        details = cast("_Chunk", self._usage.get("prompt_tokens_details") or {})
-        cached = int(details.get("cached_tokens") or 0)
-        written = int(details.get("cache_write_tokens") or 0)
-        usage = Usage(
-            self._request.model,
-            self._request.purpose,
-            input=max(0, int(self._usage.get("prompt_tokens") or 0) - cached - written),
-            cached=cached,
-            written=written,
-            output=int(self._usage.get("completion_tokens") or 0),
-            micro_usd=None,
-        )
-        return Reply(ModelStep(tuple(blocks), self._model, stop), usage)
+def _fault(chunk: _Chunk) -> object:
+    """What went wrong, where an event says that something did: chat completions have ``error``,
+    Responses an event of that name, or the response that failed."""
+    match chunk.get("type"):
+        case "response.failed":
+            return chunk["response"].get("error") or "the response failed"
+        case "error":
+            return chunk.get("error") or chunk
+        case _:
+            return chunk.get("error")

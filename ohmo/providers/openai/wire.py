@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
+from urllib.parse import urlsplit
 
 from channels.record import record
 from ohmo.contracts.messages import (
@@ -64,20 +65,37 @@ class Dialect:
         return found
 
 
+FIRST_TO_REASON = (5, 0)
+HOST = "api.openai.com"
+_ONLY_CHAT = re.compile(r"-audio|-search-preview")  # model pages: chat completions only
+
+
+def version(model: str) -> tuple[int, int]:
+    """Of a model of OpenAI's, those of the o-series as the first that reasons; (0, 0): none of
+    them."""
+    name = plain_name(model)
+    match = re.match(r"gpt-(\d+)(?:\.(\d+))?", name)
+    if match is not None:
+        return int(match[1]), int(match[2] or 0)
+    return FIRST_TO_REASON if re.match(r"o\d", name) else (0, 0)
+
+
+def speaks_responses(endpoint: Endpoint, host: str = HOST) -> bool:
+    """Whether it is asked over Responses: as the profile says, else OpenAI itself and nobody else.
+    ``host``: where an endpoint without an address goes."""
+    if endpoint.wire != "auto":
+        return endpoint.wire == "responses"
+    where = urlsplit(endpoint.base_url).hostname if endpoint.base_url else host
+    return where == HOST and not any(map(_ONLY_CHAT.search, endpoint.models))
+
+
 def first_dialect(model: str, base_url: str | None) -> Dialect:
     """``base_url`` None: OpenAI itself, which wants max_completion_tokens; others know max_tokens
     for certain."""
-    name = plain_name(model)
-    match = re.match(r"gpt-(\d+)(?:\.(\d+))?", name)
-    major = minor = 0
-    if match is not None:
-        major = int(match[1])
-        minor = int(match[2] or 0)
-    reasons = major >= 5 or re.match(r"o\d", name) is not None
     effort: Literal["asked", "none", "never"] = "never"
-    if (major, minor) >= (5, 4):
+    if version(model) >= (5, 4):
         effort = "none"
-    elif reasons or base_url is not None:
+    elif version(model) >= FIRST_TO_REASON or base_url is not None:
         effort = "asked"
     return Dialect(
         limit="max_completion_tokens" if base_url is None else "max_tokens", effort=effort
@@ -104,6 +122,7 @@ def learnt(dialect: Dialect, message: str) -> Dialect | None:
     return None
 
 
+LONGEST_ID = 64  # characters ("Create a model response", ``call_id``)
 _PARTS = b"\x00"  # stands before a fragment that is a list of parts; JSON never holds this byte
 
 
@@ -113,11 +132,9 @@ def wire_id(call: ToolCall, conversation: Conversation) -> str:
     known_id = conversation.ids.get(call.id)
     if known_id is not None:
         return known_id
-    found = (
-        call.foreign
-        if call.foreign and call.foreign not in conversation.used
-        else "call_" + call.id.replace(".", "_")
-    )
+    found = call.foreign
+    if not 0 < len(found) <= LONGEST_ID or found in conversation.used:
+        found = "call_" + call.id.replace(".", "_")
     conversation.ids[call.id] = found
     conversation.used.add(found)
     return found
@@ -225,19 +242,31 @@ def _result(step: CallResult, conversation: Conversation, read_image: ReadImage)
     return message + _PARTS + b",".join(_part(image, read_image) for image in result.images)
 
 
-def renderings(endpoint: Endpoint) -> tuple[Rendering, ...]:
-    """For a replay: what the endpoint teaches meanwhile is not known to it."""
-    return (spoken(lambda model: first_dialect(model, endpoint.base_url)),)
+class Completions:
+    """Chat completions at one endpoint, and what it has said of itself. ``base_url`` None: OpenAI
+    itself."""
 
+    def __init__(self, base_url: str | None) -> None:
+        self._base_url = base_url
+        self._dialects: dict[str, Dialect] = {}
+        self.rendering = Rendering(
+            "o",
+            CompletionsWire(),
+            lambda request: head(request, self._dialect(request.model)),
+            lambda head, closed, tail: [head, closed, b"," if closed else b"", tail, b"]}"],
+        )
 
-def spoken(dialect: Callable[[str], Dialect]) -> Rendering:
-    """``dialect``: of a model, now."""
-    return Rendering(
-        "o",
-        CompletionsWire(),
-        lambda request: head(request, dialect(request.model)),
-        lambda head, closed, tail: [head, closed, b"," if closed else b"", tail, b"]}"],
-    )
+    def learns(self, request: ModelRequest, message: str) -> bool:
+        """Whether the next try is better for what this refusal says."""
+        better = learnt(self._dialect(request.model), message)
+        if better is None:
+            return False
+        self._dialects[request.model] = better
+        self.rendering.heads.clear()
+        return True
+
+    def _dialect(self, model: str) -> Dialect:
+        return self._dialects.get(model) or first_dialect(model, self._base_url)
 
 
 def head(request: ModelRequest, dialect: Dialect) -> Head:

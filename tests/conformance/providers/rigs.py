@@ -47,6 +47,7 @@ class Rig:
     provider: LazyProvider
     server: ModelServer
     model: str
+    wire: str
 
     async def rendered(self) -> int:
         """Steps that were turned into bytes since the start."""
@@ -59,16 +60,23 @@ class Rig:
         return events[-1]
 
 
+def endpoint_for(wire: str, url: str, *, silence: float = 5.0) -> Endpoint:
+    """``wire``: anthropic, openai (chat completions), responses, offline."""
+    if wire == "responses":
+        return Endpoint("openai", ("gpt-6-sol",), url, "key", silence=silence, wire="responses")
+    model = {"anthropic": "claude-sonnet-5-5", "openai": "local-1", "offline": "offline"}[wire]
+    base = None if wire == "offline" else url
+    return Endpoint(wire, (model,), base, "key", silence=silence)
+
+
 @asynccontextmanager
 async def rig(wire: str, *, silence: float = 5.0, models: Sequence[str] = ()) -> AsyncIterator[Rig]:
-    model = {"anthropic": "claude-sonnet-5-5", "openai": "local-1", "offline": "offline"}[wire]
     async with serving(ModelServer(models=models)) as server:
-        base = None if wire == "offline" else server.url
-        provider = LazyProvider(
-            manifests(scan)[wire], Endpoint(wire, (model,), base, "key", silence=silence), load
-        )
+        endpoint = endpoint_for(wire, server.url, silence=silence)
+        provider = LazyProvider(manifests(scan)[endpoint.provider], endpoint, load)
+        model = endpoint.model
         try:
-            yield Rig(provider, server, model)
+            yield Rig(provider, server, model, wire)
         finally:
             await provider.aclose()
 

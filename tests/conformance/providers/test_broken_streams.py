@@ -7,6 +7,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -41,6 +42,15 @@ ODD = [
     '{"type": "message_start", "message": []}',
     '{"type": "message_delta", "delta": "x"}',
     '{"type": "message_delta", "delta": {}, "usage": []}',
+    '{"type": "response.output_item.done"}',
+    '{"type": "response.output_item.done", "output_index": 0, "item": "x"}',
+    '{"type": "response.output_item.done", "output_index": {}, "item": {}}',
+    '{"type": "response.completed", "response": "x"}',
+    '{"type": "response.completed", "response": {"output": [null], "usage": "x"}}',
+    '{"type": "response.completed", "response": {"output": [{"type": "message", "content": 7}]}}',
+    '{"type": "response.incomplete", "response": {"incomplete_details": "x"}}',
+    '{"type": "response.failed", "response": []}',
+    '{"type": "error"}',
     '{"choices": "x"}',
     '{"choices": [null]}',
     '{"choices": [{"delta": "x"}]}',
@@ -89,9 +99,10 @@ async def endpoint(write: Callable[[asyncio.StreamWriter], object]) -> AsyncIter
 
 
 async def ask(wire: str, url: str, key: str = "key") -> Reply | ProviderError:
-    made = (AnthropicClient if wire == "anthropic" else OpenAIClient)(
-        Endpoint(wire, ("m",), url, key, silence=20.0)
-    )
+    endpoint = Endpoint(wire, ("m",), url, key, silence=20.0)
+    if wire == "responses":
+        endpoint = replace(endpoint, provider="openai", wire="responses")
+    made = (AnthropicClient if wire == "anthropic" else OpenAIClient)(endpoint)
     try:
         async with asyncio.timeout(60):
             *_, last = [event async for event in made.stream(REQUEST)]
@@ -103,7 +114,7 @@ async def ask(wire: str, url: str, key: str = "key") -> Reply | ProviderError:
     return last
 
 
-@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+@pytest.mark.parametrize("wire", ["anthropic", "openai", "responses"])
 async def test_an_event_that_is_none_is_an_answer_or_an_error_of_the_models_classes(
     wire: str,
 ) -> None:
@@ -114,7 +125,7 @@ async def test_an_event_that_is_none_is_an_answer_or_an_error_of_the_models_clas
             assert isinstance(await ask(wire, url), Reply | ProviderError), odd
 
 
-@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+@pytest.mark.parametrize("wire", ["anthropic", "openai", "responses"])
 async def test_an_answer_without_end_is_cut_off(wire: str) -> None:
     sent = 0
     if wire == "anthropic":
@@ -133,6 +144,10 @@ async def test_an_answer_without_end_is_cut_off(wire: str) -> None:
             f" {json.dumps(start)}\n\n"
         )
         again = f"event: content_block_delta\ndata: {json.dumps(more)}\n\n"
+    elif wire == "responses":
+        first = ""
+        delta = {"type": "response.output_text.delta", "delta": "x" * 50_000}
+        again = f"data: {json.dumps(delta)}\n\n"
     else:
         first = ""
         again = (

@@ -26,11 +26,10 @@ from ohmo.contracts.provider import Delta, ModelEvent, Reply
 from ohmo.discovery import load, scan
 from ohmo.providers.build import manifests
 from ohmo.providers.lazy_provider import LazyProvider
-from ohmo.providers.models import Endpoint
-from tests.conformance.providers.rigs import Conversation, Rig, rig, shared_prefix
+from tests.conformance.providers.rigs import Conversation, Rig, endpoint_for, rig, shared_prefix
 from tests.platforms.model.script import Call, Turn
 
-WIRES = ("anthropic", "openai")
+WIRES = ("anthropic", "openai", "responses")
 
 
 async def until(met: Callable[[], bool], limit: float = 5.0) -> None:
@@ -96,15 +95,14 @@ async def test_two_hundred_parallel_calls_are_answered_in_call_order(wired: Rig)
         talk.result(call, "content " + str(call.arguments["file_path"]))
     await wired.ask(talk.says("and a word said meanwhile"))
     body = wired.server.asked[-1].body
-    texts = (
-        [
-            block["content"][0]["text"]
-            for block in body["messages"][2]["content"]
-            if block["type"] == "tool_result"
-        ]
-        if ("system" in body)
-        else [message["content"] for message in body["messages"] if message["role"] == "tool"]
-    )
+    match wired.wire:
+        case "anthropic":
+            blocks = body["messages"][2]["content"]
+            texts = [each["content"][0]["text"] for each in blocks if each["type"] == "tool_result"]
+        case "openai":
+            texts = [each["content"] for each in body["messages"] if each["role"] == "tool"]
+        case _:
+            texts = [each["output"] for each in body["input"] if "output" in each]
     assert texts == [f"content {number}" for number in range(200)]
 
 
@@ -176,7 +174,7 @@ ERRORS = [
 async def test_errors_come_as_the_class_that_says_what_to_do(
     wired: Rig, turn: Turn, expected: type[ProviderError]
 ) -> None:
-    if turn.no_end and wired.provider.name == "openai":
+    if turn.no_end and wired.wire == "openai":
         turn = Turn(text="half", cut=4, chunks=2)
     wired.server.next(turn)
     with pytest.raises(ProviderError) as caught:
@@ -213,10 +211,8 @@ async def test_an_endpoint_that_is_not_there_is_a_time_out_that_names_it(wire: s
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
         provider = LazyProvider(
-            manifests(scan)[wire],
-            Endpoint(
-                wire, ("m",), f"http://127.0.0.1:{taken.getsockname()[1]}", "key", silence=5.0
-            ),
+            manifests(scan)[{"responses": "openai"}.get(wire, wire)],
+            endpoint_for(wire, f"http://127.0.0.1:{taken.getsockname()[1]}"),
             load,
         )
         with pytest.raises(
@@ -295,7 +291,7 @@ async def test_the_same_conversation_read_again_from_the_store_gives_the_same_by
     for call in talk.takes((await wired.ask(talk.says("go"))).step):
         talk.result(call, "content")
     await wired.ask(talk.request())
-    async with rig(wired.provider.name) as other:
+    async with rig(wired.wire) as other:
         await other.ask(talk.request())
         assert other.server.asked[-1].raw == wired.server.asked[-1].raw
 

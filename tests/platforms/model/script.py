@@ -52,7 +52,9 @@ class Turn:
     empty: bool = False
     no_end: bool = False  # everything but the closing event
     usage: Mapping[str, int] = field(default_factory=dict)
-    # OpenAI wire: "no_ids", "object_arguments", "no_usage", "no_index", "names_in_pieces"
+    # OpenAI wire: "no_ids", "object_arguments", "no_usage", "no_index", "names_in_pieces"; what a
+    # gateway calls thoughts: "reasoning", "reasoning_details"
+    # Responses: "phases", "only_output" (items stand in the completed response alone)
     quirks: frozenset[str] = frozenset()
 
     @staticmethod
@@ -87,14 +89,14 @@ Script = Callable[[Asked], Turn]
 
 def last_user_text(body: Mapping[str, Any]) -> str:
     """The newest text a person said; tool results are not a person's words."""
-    for message in reversed(body.get("messages", ())):
+    for message in reversed(body.get("messages") or body.get("input", ())):
         if message.get("role") != "user":
             continue
         content = message.get("content")
         if isinstance(content, str):
             # one text of all that stands there; how things stand comes before the words
             return content.partition("\n\n")[2] if content.startswith(BEGINS) else content
-        texts = [part["text"] for part in content if part.get("type") == "text"]
+        texts = [part["text"] for part in content if part.get("type") in ("text", "input_text")]
         if texts:
             return str(texts[-1])
     return ""

@@ -8,13 +8,13 @@ import contextlib
 import json
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import web
 
-from tests.platforms.model import anthropic_wire, openai_wire
+from tests.platforms.model import anthropic_wire, openai_wire, responses_wire
 from tests.platforms.model.script import Asked, Script, Turn, echo
 from tests.platforms.model.validity import anthropic_fault, openai_fault
 
@@ -54,6 +54,7 @@ class ModelServer:
         app = web.Application(client_max_size=256 << 20)
         app.router.add_post("/v1/messages", self._messages)
         app.router.add_post("/v1/chat/completions", self._completions)
+        app.router.add_post("/v1/responses", self._responses)
         app.router.add_get("/v1/models", self._listed)
         app.router.add_post("/_script", self._scripted)
         app.router.add_get("/_asked", self._recorded)
@@ -80,20 +81,8 @@ class ModelServer:
         )
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
-        asked, turn = await self._turn(request)
+        asked, turn = await self._openai(request, openai_fault)
         body = asked.body
-        fault = openai_fault(body) if self.strict else None
-        if not request.headers.get("authorization", "").startswith("Bearer "):
-            turn = Turn(status=401, message="You didn't provide an API key.")
-        elif fault is not None:
-            turn = Turn(status=400, message=fault)
-        elif self.models and body["model"] not in self.models:
-            turn = Turn(
-                status=404,
-                message=(
-                    f"The model `{body['model']}` does not exist or you do not have access to it."
-                ),
-            )
         if turn.status != 200 and not turn.in_stream:
             return self._refusal(turn, openai_wire.error(turn, turn.status))
         usage = bool((body.get("stream_options") or {}).get("include_usage"))
@@ -107,6 +96,30 @@ class ModelServer:
                 yield openai_wire.DONE
 
         return await self._stream(request, turn, frames())
+
+    async def _responses(self, request: web.Request) -> web.StreamResponse:
+        asked, turn = await self._openai(request, responses_wire.fault)
+        if turn.status != 200 and not turn.in_stream:
+            return self._refusal(turn, openai_wire.error(turn, turn.status))
+        model, text = asked.body["model"], self._text(turn, asked)
+        events = responses_wire.events(turn, text, model, len(asked.raw) // 4)
+        return await self._stream(request, turn, map(responses_wire.frame, events))
+
+    async def _openai(
+        self, request: web.Request, fault_of: Callable[[Mapping[str, Any]], str | None]
+    ) -> tuple[Asked, Turn]:
+        """What was asked, and the turn, or the refusal that comes before it."""
+        asked, turn = await self._turn(request)
+        body = asked.body
+        fault = fault_of(body) if self.strict else None
+        if not request.headers.get("authorization", "").startswith("Bearer "):
+            turn = Turn(status=401, message="You didn't provide an API key.")
+        elif fault is not None:
+            turn = Turn(status=400, message=fault)
+        elif self.models and body["model"] not in self.models:
+            missing = f"The model `{body['model']}` does not exist or you do not have access to it."
+            turn = Turn(status=404, message=missing)
+        return asked, turn
 
     async def _turn(self, request: web.Request) -> tuple[Asked, Turn]:
         asked = Asked(request.path, dict(request.headers), await request.read(), time.monotonic())

@@ -26,9 +26,19 @@ from ohmo.contracts.messages import (
     UserStep,
 )
 from ohmo.providers.anthropic.wire import MessagesWire, marked
+from ohmo.providers.openai.responses_wire import ResponsesWire
 from ohmo.providers.openai.wire import CompletionsWire
 from ohmo.providers.request_bytes import ConversationCache, Wire, true_type
+from tests.platforms.model.responses_wire import fault as responses_fault
 from tests.platforms.model.validity import anthropic_fault, openai_fault
+
+WIRES = (MessagesWire(), CompletionsWire(), ResponsesWire())
+THOUGHTS = {
+    "anthropic": '{"type":"thinking","thinking":"t","signature":"s"}',
+    "openai-responses": '{"type":"reasoning","id":"rs_1","encrypted_content":"gAAAA"}',
+    "openai-chat": '{"reasoning_content":"t"}',
+    "other": "{}",
+}
 
 
 def no_picture(_: Image) -> str | None:
@@ -80,15 +90,14 @@ def test_history_that_was_cut_begins_a_conversation_of_its_own() -> None:
     assert messages[0]["content"][0]["text"].endswith("they counted")
 
 
-@pytest.mark.parametrize("wire", [MessagesWire(), CompletionsWire()], ids=["anthropic", "openai"])
+@pytest.mark.parametrize("wire", WIRES, ids=type)
 def test_history_that_begins_with_the_model_is_still_a_conversation(wire: Wire) -> None:
     conversations = ConversationCache(wire)
     steps: list[Step] = [answered("1")]
     for number in range(3):
         messages = json.loads(written(conversations, steps))
-        assert anthropic_fault(
-            {"model": "m", "max_tokens": 1, "messages": messages}
-        ) is None or isinstance(wire, CompletionsWire)
+        if isinstance(wire, MessagesWire):
+            assert anthropic_fault({"model": "m", "max_tokens": 1, "messages": messages}) is None
         assert written(conversations, steps) == written(ConversationCache(wire), steps)
         steps += [said("two"), answered(f"{number}")]
 
@@ -107,13 +116,9 @@ def conversations(draw: st.DrawFn) -> list[Step]:
         blocks: list[Text | Thinking | ToolCall] = (
             [Text(draw(TEXTS))] if draw(st.booleans()) else []
         )
-        if draw(st.booleans()):
-            blocks.append(
-                Thinking(
-                    draw(st.sampled_from(["anthropic", "other"])),
-                    '{"type":"thinking","thinking":"t","signature":"s"}',
-                )
-            )
+        thinkers = draw(st.lists(st.sampled_from(sorted(THOUGHTS)), max_size=2))
+        blocks += [Thinking(thinker, THOUGHTS[thinker]) for thinker in thinkers]
+        blocks += [Text(draw(TEXTS))] if draw(st.booleans()) else []
         results: list[Step] = []
         for foreign in draw(CALLS):
             count += 1
@@ -131,7 +136,7 @@ def conversations(draw: st.DrawFn) -> list[Step]:
     return steps
 
 
-@pytest.mark.parametrize("wire", [MessagesWire(), CompletionsWire()], ids=["anthropic", "openai"])
+@pytest.mark.parametrize("wire", WIRES, ids=type)
 @given(data=st.data())
 def test_whatever_a_transcript_holds_the_endpoint_accepts_it_and_growing_gives_the_same_bytes(
     wire: Wire, data: st.DataObject
@@ -142,10 +147,14 @@ def test_whatever_a_transcript_holds_the_endpoint_accepts_it_and_growing_gives_t
     for end in range(1, len(steps) + 1):
         kept = written(grown, steps[:end])
         messages = json.loads(kept)
-        if isinstance(wire, MessagesWire):
-            assert anthropic_fault({"model": "m", "max_tokens": 1, "messages": messages}) is None
-        else:
-            assert openai_fault({"messages": messages}) is None
+        match wire:
+            case MessagesWire():
+                fault = anthropic_fault({"model": "m", "max_tokens": 1, "messages": messages})
+            case ResponsesWire():
+                fault = responses_fault({"model": "m", "input": messages, "store": False})
+            case _:
+                fault = openai_fault({"messages": messages})
+        assert fault is None
     assert grown.rendered <= 2 * len(steps)
     assert kept == written(ConversationCache(wire), steps)
 

@@ -14,9 +14,11 @@ from pool_rig import Rig, violations
 from ohmo.contracts.messages import Image, ModelStep
 from ohmo.contracts.provider import ModelRequest
 from ohmo.providers.anthropic.wire import MessagesWire
+from ohmo.providers.openai.responses_wire import ResponsesWire
 from ohmo.providers.openai.wire import CompletionsWire
 from ohmo.providers.request_bytes import ConversationCache, Wire
 from ohmo_testing.scripted import Says
+from tests.platforms.model.responses_wire import fault as responses_fault
 from tests.platforms.model.validity import anthropic_fault, openai_fault
 
 TOOLS = ("Look", "Once", "Again", "Nosuch")
@@ -69,6 +71,7 @@ def faults(request: ModelRequest) -> list[str]:
             {"model": "m", "max_tokens": 1, "messages": _written(MessagesWire(), request)}
         ),
         openai_fault({"messages": _written(CompletionsWire(), request)}),
+        responses_fault({"model": "m", "input": _written(ResponsesWire(), request)}),
     ]
     return [fault for fault in found if fault is not None]
 
