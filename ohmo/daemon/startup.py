@@ -124,7 +124,7 @@ async def started(
             house.status.ready = False
             # what runs on a dead store can end nothing any more
             await house.pool.drain(0.0 if store.fatal.done() else DRAIN)
-            await house.agent.workbench.background.close()
+            await house.agent.workbench.close()
 
 
 def _background_tasks(

@@ -18,6 +18,7 @@ from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.tool import CallContext, Judged
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.processes.job import Job, ProcessRunner
+from ohmo.tools.code.reader import CodeReader
 from ohmo.tools.files import FileStamps, Opening
 from ohmo.tools.results import ToolError
 from ohmo.tools.systems import Systems
@@ -71,11 +72,17 @@ class Workbench:
     stamps: FileStamps = field(default_factory=FileStamps)
     background: BackgroundJobs = field(default_factory=lambda: BackgroundJobs(8))
     systems: Systems = field(default_factory=Systems)
+    code: CodeReader = field(default_factory=CodeReader)
     cron: JobTools | None = None  # None: there are no tools for jobs
     #: Where the people of a thread are; None: nobody can be shown anything.
     place: Callable[[str], Awaitable[Address | None]] | None = None
     #: Bytes of one file that can be shown in a place; None: nobody knows now.
     largest: Callable[[Address], int | None] = lambda _: None
+
+    async def close(self) -> None:
+        """Ends what runs for tools; call it when the daemon stops."""
+        await self.background.close()
+        await self.code.close()
 
     def opening(self, judged: Judged) -> Opening:
         """How one call opens its files."""

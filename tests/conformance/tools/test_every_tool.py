@@ -45,6 +45,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "WebFetch": {"url": "http://127.0.0.1/", "prompt": "x"},
     "AskUser": {"question": "why?", "choices": ["a", "b"]},
     "ToolSearch": {"query": "select:BashOutput"},
+    "Symbols": {"operation": "document", "path": "a.txt"},
     "Brief": {"message": "look", "attachments": ["a.txt"]},
     "CronCreate": {"prompt": "tea!", "every": "1h", "name": "tea"},
     "CronDelete": {"name": "tea"},

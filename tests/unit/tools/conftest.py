@@ -53,7 +53,7 @@ def context(work: Path) -> CallContext:
 def call(bench: Workbench, context: CallContext) -> Call:
     tools = load_tools(bench)
 
-    async def run(name: str, *, context: CallContext = context, **arguments: Any) -> ToolResult:
+    async def run(name: str, /, *, context: CallContext = context, **arguments: Any) -> ToolResult:
         tool = tools[name]
         given = tool.input.model_validate(arguments)
         ready = replace(judged(tool, given, context), deadline=time.monotonic() + 300)
