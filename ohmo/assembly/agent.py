@@ -8,11 +8,12 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
-from channels.contract import Address
+from channels.contract import Address, Clock
 from channels.record import record
 from ohmo.ambient import Failpoint
 from ohmo.assembly.tool_systems import systems_of
 from ohmo.config.load import Config
+from ohmo.context.rules import repository_of
 from ohmo.contracts.cron import JobTools
 from ohmo.contracts.outbox import Grant
 from ohmo.contracts.provider import AskOnce, Call
@@ -21,6 +22,7 @@ from ohmo.discovery import load, scan
 from ohmo.engine.executor import Executor
 from ohmo.engine.loop import Engine, Reasoner
 from ohmo.logs.redaction import Redactor
+from ohmo.memory.desk import Memory, MemorySettings
 from ohmo.permissions.gate import LayeredGate
 from ohmo.permissions.policy import Host, Policies, sensitive_of, snapshot_of
 from ohmo.providers import build
@@ -81,11 +83,12 @@ def build_agent(
     grants: Callable[[], Awaitable[Sequence[Grant]]],
     cron: JobTools | None = None,
     largest: Callable[[Address], int | None] = lambda _: None,
+    memory: Memory | None = None,
 ) -> AgentParts:
     """``call``: asks the model for the steps of turns, ``ask`` for everything else. ``grants``:
     what people have allowed for longer than once.
     ``cron``: where jobs are made, None: the model cannot. ``largest``: bytes of one file a place
-    can be shown."""
+    can be shown. ``memory``: None: nothing is remembered."""
     # Commands find ``ohmo`` itself, wherever it is installed; whatever else has the name comes
     # first.
     path = environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -110,6 +113,7 @@ def build_agent(
         cron=cron,
         place=cron.place if cron is not None else None,
         largest=largest,
+        memory=memory,
     )
     toolbox = Catalogue(load_tools(bench))
     policies = Policies(snapshot, host)
@@ -124,6 +128,20 @@ def build_agent(
     reasoner = Reasoner(call, failpoint=failpoint)
     engine = Engine(reasoner, executor, max_steps=config.limits.max_steps)
     return AgentParts(engine, model, toolbox, bench, policies, gate, ask)
+
+
+def build_memory(config: Config, environ: Mapping[str, str], clock: Clock) -> Memory:
+    """Reads nothing yet."""
+    home = Path(environ.get("HOME", "~")).expanduser()
+    settings = MemorySettings(
+        opaque=config.written.memory.opaque_names,
+        environ={key: environ[key] for key in ("PATH", "HOME") if key in environ},
+        root_of=lambda folder: repository_of(folder, home),
+        redact=redactor(config),
+        clock=clock,
+    )
+    root = config.home.root
+    return Memory(root / "memory", root / "cache", settings)
 
 
 def redactor(config: Config) -> Callable[[str], str]:

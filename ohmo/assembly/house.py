@@ -17,7 +17,7 @@ from ohmo.approvals.answering import Approvals, Granting
 from ohmo.approvals.cards import JobPeople, routed
 from ohmo.approvals.lapsing import expire
 from ohmo.approvals.questions import OpenQuestions
-from ohmo.assembly.agent import AgentParts, build_agent, no_such_model
+from ohmo.assembly.agent import AgentParts, build_agent, build_memory, no_such_model
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork, build_hooks
 from ohmo.assembly.deps import Deps, Environment, HouseStore
 from ohmo.assembly.messages import Wired, build_board, build_intake, build_pool, manifests, roles
@@ -37,10 +37,11 @@ from ohmo.gateway.access import Access, Accounts, standing_of
 from ohmo.gateway.connections import Connections
 from ohmo.gateway.intake import Intake
 from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
-from ohmo.gateway.orders import CommandQueries
+from ohmo.gateway.orders import CommandQueries, remembered
 from ohmo.gateway.people import PeopleDesk, role_of_next
 from ohmo.gateway.sending import Sent
 from ohmo.gateway.switchboard import Switchboard
+from ohmo.memory.desk import Memory
 from ohmo.permissions.policy import snapshot_of
 from ohmo.providers import build
 from ohmo.providers.side_calls import SideCalls
@@ -153,6 +154,7 @@ async def build_house(
         grants=store.grants,
         cron=clockwork.tools(store.thread),
         largest=deps.connections.largest,
+        memory=build_memory(config, environment.environ, environment.clock),
     )
     return _build(deps, wired, model, agent, clockwork, questions, (*warnings, *wired.broken), sent)
 
@@ -177,7 +179,8 @@ def _build(
     memory_watch = MemoryWatch(pool, deps.notices, memory_share)
     status = build_status(deps, model, pool, board, clockwork, warnings, memory_watch)
     replaying = Replaying(store, planner.of, model, agent.toolbox, agent.gate)
-    desk = _desk(deps, model, status, pool, questions, clockwork, known, replaying)
+    memory = agent.workbench.memory
+    desk = _desk(deps, model, status, pool, questions, clockwork, known, replaying, memory)
     again = asyncio.Event()
     full_auto = FullAuto(store, store, clock, deps.config.permissions.mode)
     intake = build_intake(deps, pool, clockwork, desk, again, questions, full_auto)
@@ -202,7 +205,7 @@ def _build(
         approvals=deps.approvals,
         clockwork=clockwork,
         notices=deps.notices,
-        control=build_control(deps, wired, clockwork, status, replaying, no_such),
+        control=build_control(deps, wired, clockwork, status, replaying, no_such, memory),
         status=status,
         replaying=replaying,
         clockwatch=clockwatch,
@@ -232,6 +235,7 @@ def _desk(
     clockwork: Clockwork,
     known: Mapping[str, Command],
     replaying: Replaying,
+    memory: Memory | None,
 ) -> CommandQueries:
     return CommandQueries(
         store=deps.store,
@@ -246,6 +250,7 @@ def _desk(
         configured=model.models,
         zone=clockwork.zone,
         context=replaying.context,
+        memory=None if memory is None else partial(remembered, memory, deps.config.workspace),
     )
 
 
@@ -347,6 +352,7 @@ def build_control(
     status: StatusReporter,
     replaying: Replaying,
     no_such: Callable[[str], Awaitable[str]],
+    memory: Memory | None,
 ) -> Control:
     config = deps.config
     environment = deps.environment
@@ -374,6 +380,7 @@ def build_control(
         context=replaying.context,
         no_such_model=no_such,
         setup=partial(_setup, config),
+        memory=memory,
     )
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None
     runtime = environment.environ.get("XDG_RUNTIME_DIR")

@@ -26,6 +26,7 @@ from ohmo.commands.contract import Command
 from ohmo.config.channels import Opened, open_channels
 from ohmo.config.load import Config
 from ohmo.config.models import ChannelPolicy
+from ohmo.context.recall import Recall
 from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import ThreadSettings, TurnCost, Work
 from ohmo.gateway.access import Access, Accounts, Policy, Roles, Standing, activity_of, standing_of
@@ -183,7 +184,7 @@ def build_pool(
         store=deps.store,
         agents=lambda _: agent.engine,
         plan=planner,
-        input=TurnInput(step=writer, context=context, fetch=fetch),
+        input=TurnInput(step=writer, context=context, fetch=fetch, recall=_recall(config, agent)),
         output=_output(deps, wired, redact),
         limits=TurnLimits(
             busy=config.sessions.busy,
@@ -202,6 +203,13 @@ def build_pool(
         width=config.limits.concurrent_turns,
         crowded=lambda: deps.bus.crowded,
     )
+
+
+def _recall(config: Config, agent: AgentParts) -> Recall | None:
+    memory = agent.workbench.memory
+    if memory is None or "memories" not in config.prompt.changing:
+        return None
+    return Recall(memory, config.prompt.budgets.memories)
 
 
 def _output(deps: Deps, wired: Wired, redact: Callable[[str], str]) -> TurnOutput:

@@ -109,6 +109,11 @@ class Desk(Protocol):
         """May pause, resume or remove one of the person's own: done twice it is the same."""
         ...
 
+    async def memory_of(self, order: Order) -> str:
+        """May forget one of what this person sees, accept or reject a proposal: done twice it is
+        the same."""
+        ...
+
     async def permissions_of(self, order: Order) -> str:
         """May revoke one of the person's own: done twice it is the same."""
         ...

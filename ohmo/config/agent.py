@@ -107,6 +107,7 @@ class PromptBudgets(Section):
     project_rules: Count = 8_000
     environment: Count = 500
     changing: Count = 2_000
+    memories: Count = 1_500
 
 
 class Prompt(Section):

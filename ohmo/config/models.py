@@ -207,6 +207,11 @@ class Webhook(Section):
         return self
 
 
+class MemoryKeys(Section):
+    consolidate: Literal["off", "daily", "weekly", "monthly"] = "off"
+    opaque_names: Flag = False
+
+
 class Retention(Section):
     inbox: Keep = timedelta(days=30)
     transcripts: Keep = None
@@ -292,6 +297,7 @@ class Written(Section):
     webhooks: Mapping[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")], Webhook] = Field(
         default_factory=dict
     )
+    memory: MemoryKeys = MemoryKeys()
     retention: Retention = Retention()
     backups: Backups = Backups()
     web_search: WebSearch = WebSearch()
@@ -301,6 +307,7 @@ class Written(Section):
 
 
 _NETWORK = ("WebFetch", "WebSearch")
+_REMEMBERS = "MemoryWrite"
 
 
 @record
@@ -317,18 +324,20 @@ class Permissions:
 
 
 def fill(written: PermissionSettings) -> Permissions:
-    """The owner's rules first, then the preset's. ``balanced`` adds none: the gate lets commands
-    pass that only read, by their grammar."""
-    ask = written.ask
+    """The owner's rules first, then the preset's. ``balanced`` lets a person's words be remembered
+    unasked; what commands only read passes the gate by their grammar."""
+    ask, allow = written.ask, written.allow
     if written.preset == "safe":
         allowed = {rule.partition("(")[0] for rule in written.allow}
         for tool in _NETWORK:
             if tool not in allowed and tool not in ask:
                 ask = (*ask, tool)
+    elif _REMEMBERS not in (*allow, *ask):
+        allow = (*allow, _REMEMBERS)
     return Permissions(
         mode=written.mode,
         preset=written.preset,
-        allow=written.allow,
+        allow=allow,
         ask=ask,
         deny=written.deny,
         read_outside=written.read_outside,

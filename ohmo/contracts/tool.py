@@ -155,6 +155,7 @@ class CallContext:
     #: Where foreign words of this session came from so far (``ToolResult.taint``).
     taint: frozenset[str] = frozenset()
     agent: str = ""  # which subagent asks, empty: the person's own
+    private: bool = False  # only ``person`` reads what is said in this thread
 
 
 class Tool(Protocol, Generic[Input]):

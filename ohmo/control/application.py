@@ -23,6 +23,7 @@ from ohmo.control.authentication import COOKIE_LIFE, Keys, Peers
 from ohmo.control.event_stream import Streams
 from ohmo.control.guard import HEADERS, IDLE, Callers, Guard, is_worth_a_line
 from ohmo.control.logs import Logs
+from ohmo.control.memory_api import MemoryRoutes
 from ohmo.control.metrics import Health
 from ohmo.control.read_api import ReadRoutes
 from ohmo.control.responses import Misses, Refusal, Wanted, answer, body_of
@@ -108,6 +109,8 @@ def _application(behind: AppDeps, callers: Callers) -> web.Application:
         routes += WebhookRoutes(ports.hooks).routes()
     if ports.cron is not None:
         routes += CronRoutes(ports.cron).routes()
+    if ports.memory is not None:
+        routes += MemoryRoutes(ports.memory).routes()
     application = web.Application(middlewares=[guard.middleware()], client_max_size=_BODY)
     application.add_routes(routes)
 

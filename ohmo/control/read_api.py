@@ -22,8 +22,7 @@ from ohmo.contracts.reports import (
     spot_of,
 )
 from ohmo.contracts.turns import Ending
-from ohmo.control.names import Names, title_of
-from ohmo.control.ports import Ports
+from ohmo.control.ports import Names, Ports, title_of
 from ohmo.control.responses import (
     MOST,
     Refusal,

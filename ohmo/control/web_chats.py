@@ -17,8 +17,7 @@ from channels.web.client import Browser, place, plain_name
 from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.reports import ArrivalInfo, Reports, Spent, ThreadInfo, known_cost
 from ohmo.contracts.turns import ThreadSettings
-from ohmo.control.names import NOTICES, title_of
-from ohmo.control.ports import Keeping, Ports
+from ohmo.control.ports import NOTICES, Keeping, Ports, title_of
 from ohmo.control.read_api import Search, first_day
 from ohmo.control.responses import (
     Refusal,

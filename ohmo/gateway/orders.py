@@ -3,8 +3,10 @@ words."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
+from pathlib import Path
 
 from channels.contract import Clock, Inbound
 from channels.record import record
@@ -34,7 +36,7 @@ from ohmo.context.usage import ContextUsage
 from ohmo.contracts.cron import BadJob, By, JobRow, NoSuchJob
 from ohmo.contracts.inwriter import Rest, no_rest
 from ohmo.contracts.messages import cost_words
-from ohmo.contracts.outbox import Asked, Lapsed, PostRow
+from ohmo.contracts.outbox import OWN_CHANNELS, Asked, Lapsed, PostRow
 from ohmo.contracts.reports import ArrivalInfo, HouseStatus, Reports, ThreadInfo
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import FREE, Accepted, ThreadSettings
@@ -42,6 +44,9 @@ from ohmo.cron.desk import CronDesk
 from ohmo.cron.spec import rhythm, when_words
 from ohmo.gateway.access import Access
 from ohmo.gateway.answering import Answering, Ended, notice
+from ohmo.memory.desk import Memory
+from ohmo.memory.scopes import Viewer
+from ohmo.memory.talk import spoken
 
 
 @record
@@ -183,6 +188,7 @@ class CommandQueries:
     configured: tuple[str, ...] = ("offline",)
     zone: tzinfo = UTC  # in which times are told
     context: Callable[[ThreadInfo], Awaitable[ContextUsage]] | None = None
+    memory: Callable[[Order], Awaitable[str]] | None = None
 
     async def open_questions(self, thread: str) -> list[Asked]:
         return await self.store.open_questions(thread)
@@ -251,6 +257,11 @@ class CommandQueries:
             return "Nothing was said here yet."
         lines = (await self.context(info)).lines()
         return "\n".join([lines[0], "", *(f"- {line}" for line in lines[1:])])
+
+    async def memory_of(self, order: Order) -> str:
+        if self.memory is None:
+            return "There is no memory here."
+        return await self.memory(order)
 
     async def usage_today(self) -> str:
         lines: list[str] = []
@@ -351,6 +362,17 @@ class CommandQueries:
             ending = f"{row.ending}: {row.reason}" if row.reason else f"{row.ending}"
         said_at = wall(row.said_at, self.zone, "%Y-%m-%d %H:%M:%S")
         return f"Message {row.seq} of {said_at}: {ending}."
+
+
+async def remembered(memory: Memory, workspace: Path, order: Order) -> str:
+    """``workspace``: where turns work for whom nobody chose another folder."""
+    own = order.address.channel in OWN_CHANNELS
+    # what the owner says by the local API is answered where the conversation is, before others
+    alone = order.said is not None and order.said.private and (own or order.person != "owner")
+    person = f"{order.address.channel}:{order.person}"
+    cwd = Path(order.settings.workspace or workspace)
+    viewer = Viewer(person, order.standing, alone, order.address, cwd)
+    return await asyncio.to_thread(spoken, memory, viewer, order.argument, person)
 
 
 def _messages(rows: Sequence[ArrivalInfo], thread: str) -> list[ArrivalInfo]:

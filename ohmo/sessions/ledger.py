@@ -301,6 +301,7 @@ class TurnLedger:
             secrets=plan.secrets,
             tools=plan.tools,
             hidden=frozenset(tool.name for tool in plan.deferred if tool.name not in found),
+            private=plan.private,
         )
 
     async def _append(

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Literal, Protocol
 
-from channels.contract import Address, Outbound
+from channels.contract import Address, Inbound, Outbound
 from channels.record import record
 from ohmo.ambient import Ambient
 from ohmo.config.load import Config
@@ -26,6 +26,7 @@ from ohmo.contracts.cron import Report
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.inwriter import Begins, Card, Closing, ToStep, in_writer
 from ohmo.contracts.messages import Json, ToolCall, ToolResult
+from ohmo.contracts.outbox import OWN_CHANNELS
 from ohmo.contracts.provider import Section, ToolSpec
 from ohmo.contracts.store import Store
 from ohmo.contracts.tool import (
@@ -39,6 +40,7 @@ from ohmo.contracts.tool import (
     strictest,
 )
 from ohmo.contracts.turns import Claim, TurnCost, Work
+from ohmo.memory.scopes import Viewer
 from ohmo.permissions.policy import Policies
 from ohmo.providers.build import Model
 from ohmo.providers.models import known
@@ -76,6 +78,7 @@ class TurnPlan:
     policy: PolicySnapshot | None = None  # the one the turn began under, None: not known
     new_rules: ProjectRules | None = None  # of the folder, where this process reads them first
     agent: str = ""  # who runs it; empty: the engine of the house
+    private: bool = False  # only ``person`` reads what is said in its thread
     # what the configuration that holds at a call leaves of mode and role
     capped: Callable[[Mode, Standing], tuple[Mode, Standing]] = lambda mode, role: (mode, role)
 
@@ -193,6 +196,7 @@ class Planner:
             policy=under.policy,
             new_rules=new_rules,
             agent=settings.agent or "",
+            private=private_chat(work.arrivals),
             capped=self._capped(first, mode_chosen=settings.mode is not None),
         )
 
@@ -275,6 +279,23 @@ class Planner:
         return surroundings(layout.changing, layout.budgets.changing, cwd, self._user.home, now)
 
 
+def private_chat(arrivals: Sequence[Arrival]) -> bool:
+    """Whether all of it was said by one person where nobody else reads: in a one-to-one chat, or at
+    the owner's own machine. Of what does not tell, it is not."""
+    people: set[str] = set()
+    for arrival in arrivals:
+        match arrival:
+            case Inbound(private=True, person=person):
+                people.add(person.id)
+            case Wake(origin="api" | "owner", person="owner", terms=None, place=place):
+                if place.channel not in OWN_CHANNELS:
+                    return False
+                people.add("owner")
+            case _:
+                return False
+    return len(people) == 1
+
+
 def _folder(path: str | Path) -> Path:
     """Where tools work, made where it is missing."""
     folder = Path(path)
@@ -312,6 +333,8 @@ class TurnInput:
     context: TurnContext | None = None  # before the words of a turn
     # brings attachments to their paths; says what could not be had
     fetch: Callable[[Arrival], Awaitable[Sequence[str]]]
+    # notes that fit words, but for what was told already; "" for none
+    recall: Callable[[Viewer, str, Sequence[str]], Awaitable[str]] | None = None
 
 
 @record(kw_only=True)

@@ -22,6 +22,7 @@ from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.turns import Claim, Work
 from ohmo.engine.concurrency import closable
 from ohmo.lifecycle import failure_of, unbroken
+from ohmo.memory.scopes import Viewer
 from ohmo.sessions import admission, user_steps
 from ohmo.sessions.admission import DEATHS
 from ohmo.sessions.exits import Exits, closed
@@ -249,6 +250,7 @@ class Session:
         notice = UserStep((Text("\n".join(missing)),), "house", "notice")
         if missing and notice not in run.transcript:
             await self._record(run, [notice])
+        await self._recall(run)
         rules = run.plan.new_rules
         address = reply_address(run.work)
         if rules is not None and (words := introduced(rules)) and address is not None:
@@ -256,6 +258,19 @@ class Session:
             once = derived("rules", str(rules.root), rules.digest)
             row = PostRow(once, "notice", Outbound(address, words))
             await self._deps.store.post([row])
+
+    async def _recall(self, run: Run) -> None:
+        """What is remembered is told once for each words that begin a turn."""
+        recall = self._deps.input.recall
+        told = run.transcript.recalled()
+        if recall is None or told is None:
+            return
+        plan = run.plan
+        words = "\n".join(map(user_steps.words_of, run.work.arrivals))
+        place = self.claim.address
+        viewer = Viewer(plan.person, plan.role, plan.private, place, plan.cwd)
+        if text := await recall(viewer, words, told):
+            await self._record(run, [UserStep((Text(text),), "house", "memory")])
 
     async def _drive(self, run: Run, ledger: TurnLedger) -> Outcome:
         deps = self._deps

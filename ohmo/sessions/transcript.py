@@ -192,6 +192,22 @@ class Transcript:
                 return False
         return False
 
+    def recalled(self) -> list[str] | None:
+        """Notes from memory that are still sent; None: those for what was said last are told
+        already, or not wanted any more, because the model has begun to answer."""
+        told: list[str] = []
+        since = False
+        for step in self._steps:
+            match step:
+                case UserStep(source="memory"):
+                    told += [block.text for block in step.blocks if isinstance(block, Text)]
+                    since = True
+                case UserStep(source="message" | "wake"):
+                    since = False
+                case _:
+                    continue
+        return None if since or self.begun() else told
+
     def answered_once(self) -> bool:
         """The model was asked since somebody last spoke."""
         for step in reversed(self._steps):

@@ -212,6 +212,19 @@ def attachments(arrival: Arrival) -> tuple[Attachment, ...]:
     return arrival.attachments if isinstance(arrival, Inbound) else ()
 
 
+def words_of(arrival: Arrival) -> str:
+    """What was said with it; empty: nothing."""
+    match arrival:
+        case Inbound(text=text):
+            return text
+        case Edited(text=text):
+            return text or ""
+        case Wake(prompt=prompt):
+            return prompt
+        case _:
+            return ""
+
+
 def _reaction(reacted: Reacted) -> str:
     verb = "reacted with" if reacted.added else "took back"
     return f"{verb} {_line(reacted.emoji)}"

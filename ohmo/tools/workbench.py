@@ -11,11 +11,14 @@ from dataclasses import field
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
-from channels.contract import Address
+from channels.contract import Address, Outbound
 from channels.record import record
 from ohmo.contracts.cron import By, JobTools
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.tool import CallContext, Judged
+from ohmo.memory.desk import Memory, Said
+from ohmo.memory.proposals import Proposal
+from ohmo.memory.scopes import Scope, Viewer
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.processes.job import Job, ProcessRunner
 from ohmo.tools.code.reader import CodeReader
@@ -74,6 +77,7 @@ class Workbench:
     systems: Systems = field(default_factory=Systems)
     code: CodeReader = field(default_factory=CodeReader)
     cron: JobTools | None = None  # None: there are no tools for jobs
+    memory: Memory | None = None  # None: nothing is remembered
     #: Where the people of a thread are; None: nobody can be shown anything.
     place: Callable[[str], Awaitable[Address | None]] | None = None
     #: Bytes of one file that can be shown in a place; None: nobody knows now.
@@ -164,3 +168,59 @@ async def caller(door: JobTools, context: CallContext) -> tuple[By, Address | No
     account = place.account if place is not None else ""
     person = "owner" if context.role == "owner" else context.person
     return By(person, account, everything=context.role in ("owner", "admin")), place
+
+
+def has_memory(workbench: Workbench) -> bool:
+    """Whether there is one to write to."""
+    return workbench.memory is not None
+
+
+def memory_of(workbench: Workbench) -> Memory:
+    """Raises ConfigError: ``has_memory`` was not asked."""
+    if workbench.memory is None:
+        raise ConfigError("tools: there is no memory")
+    return workbench.memory
+
+
+class MemoryDoor:
+    """How the model's tools come to the memory, for whom and with whose words."""
+
+    def __init__(self, memory: Memory, bench: Workbench) -> None:
+        self.memory = memory
+        self._place = bench.place
+
+    def closed(self, context: CallContext) -> str:
+        """Why nothing may be changed; empty: it may."""
+        if context.role == "guest":
+            return "guests have no memory here"
+        return "plan mode: nothing is remembered or forgotten" if context.mode == "plan" else ""
+
+    async def scopes(self, context: CallContext) -> tuple[Scope, ...]:
+        place = await self._there(context)
+        viewer = Viewer(context.person, context.role, context.private, place, context.cwd)
+        return await asyncio.to_thread(self.memory.scopes, viewer)
+
+    async def said(self, context: CallContext) -> Said:
+        """Whose words a note is. What a webhook brings was said by nobody here."""
+        place = await self._there(context)
+        where = f"{place.channel}:{place.chat}" if place is not None else ""
+        outside = {context.person} if context.person.startswith("hook:") else set[str]()
+        return Said(context.person, where, context.taint | outside)
+
+    async def proposed(
+        self, proposal: Proposal, context: CallContext
+    ) -> tuple[str, tuple[Outbound, ...]]:
+        """What the model is told of it, and the people."""
+        number = proposal.number
+        origin = proposal.origin
+        line = (
+            f"Proposal {number} ({origin.title}) waits for a word of yours, because words of"
+            f" {origin.why} are in this conversation: `/memory show {number}`, then `/memory accept"
+            f" {number}` or `/memory reject {number}`."
+        )
+        place = await self._there(context)
+        posts = (Outbound(place, line),) if place is not None and place.channel != "house" else ()
+        return f"Not done yet, only proposed. {line}", posts
+
+    async def _there(self, context: CallContext) -> Address | None:
+        return await self._place(context.thread) if self._place is not None else None

@@ -24,6 +24,7 @@ SPINE_LINES = 7_000
 WIDEST = 10  # fields of a record
 # Wider ones, each with its reason.
 WIDE = {
+    "ohmo.config.agent.PromptBudgets": "a budget per section, from the configuration",
     "channels.telegram.updates.Message": "the platform's own record",
     "channels.feishu.inbound.Spoken": "the platform's own record",
     "channels.contract.Capabilities": "what platforms differ in, each explained at its field",

@@ -9,7 +9,7 @@ import pytest
 from channels.contract import Address, ChatId
 from ohmo.contracts.reports import Beginning, Spender, ThreadInfo, UsageTotal
 from ohmo.contracts.turns import PersonRow, ThreadSettings
-from ohmo.control.names import Names, title_of
+from ohmo.control.ports import Names, title_of
 from tests.unit.control.small_house import SmallHouse
 
 ONE = UsageTotal(1, 100, 50, 10, 20, 1500, 0, day="2026-01-05", model="small")

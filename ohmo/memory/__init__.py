@@ -1,0 +1,1 @@
+"""Memory: what people asked to be remembered, as plain files that they may read and edit."""

@@ -1,0 +1,180 @@
+"""The files of the memory: a folder for each scope with ``MEMORY.md`` and a file for each note.
+Whatever is written stands whole or not at all; whatever a person edits is honoured."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import unicodedata
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from channels.durable import settle_path, write_whole
+from channels.record import record
+from ohmo.memory.notes import INDEX, LARGEST, Note, NotRemembered, front_matter, note_of, parted
+from ohmo.memory.scopes import CHATS, PEOPLE, Scope
+
+_MOST_NOTES = 20_000  # in one folder
+_MOST_INDEX = 4 << 20  # bytes of an index
+_PROJECT = re.compile(r"(?:.+-)?[0-9a-f]{12,40}")
+_LINK = re.compile(r"^\s*[-*] \[[^\]]*\]\((?P<file>[^)]+)\.md\)", re.MULTILINE)
+_SAFE = re.compile(r"[^\w]+")
+
+
+@record
+class Stamp:
+    """By which a file that was changed is known."""
+
+    mtime: int  # nanoseconds
+    size: int
+
+
+class NoteFiles:
+    """Blocks. Raises OSError where it says nothing else."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def folders(self) -> tuple[str, ...]:
+        """Of every scope there is, the owner's first."""
+        found = [""]
+        for name in sorted(_subfolders(self.root)):
+            if name in (PEOPLE, CHATS):
+                found += [f"{name}/{each}" for each in sorted(_subfolders(self.root / name))]
+            elif _PROJECT.fullmatch(name):
+                found.append(name)
+        return tuple(found)
+
+    def project_heads(self) -> Mapping[str, Mapping[str, str]]:
+        """What the index of each project's folder says it is about."""
+        return {
+            folder: {key: value for key, value in head.items() if isinstance(value, str)}
+            for folder in self.folders()
+            if folder and "/" not in folder
+            for head in (parted(self.index(folder))[0],)
+        }
+
+    def stamps(self, folder: str) -> dict[str, Stamp]:
+        """Of its notes, by name."""
+        found: dict[str, Stamp] = {}
+        with suppress(OSError), os.scandir(self.root / folder) as entries:
+            for entry in entries:
+                name = entry.name.removesuffix(".md")
+                if entry.name in (name, INDEX) or name.startswith("."):
+                    continue
+                with suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISREG(status.st_mode):
+                        found[name] = Stamp(status.st_mtime_ns, status.st_size)
+        return found
+
+    def raw(self, folder: str, name: str) -> bytes:
+        """Raises NotRemembered: it cannot be read, with the reason."""
+        try:
+            return _read(self.root / folder / f"{name}.md", LARGEST)
+        except OSError as error:
+            raise NotRemembered((error.strerror or "cannot be read").lower()) from None
+
+    def note(self, folder: str, name: str) -> tuple[Note, str]:
+        """As ``note_of``. Raises NotRemembered."""
+        return note_of(folder, name, self.raw(folder, name))
+
+    def index(self, folder: str) -> str:
+        """Its text; empty: there is none that can be read."""
+        try:
+            return _read(self.root / folder / INDEX, _MOST_INDEX).decode("utf-8", "replace")
+        except (OSError, NotRemembered):
+            return ""
+
+    def name_for(self, folder: str, title: str) -> str:
+        """The file of the note with this title, or a free name for one. Raises NotRemembered: the
+        folder is full."""
+        there = self.stamps(folder)
+        if len(there) >= _MOST_NOTES:
+            raise NotRemembered(f"there are {len(there)} notes here; forget some, or tidy them")
+        plain = _SAFE.sub("-", unicodedata.normalize("NFC", title).casefold()).strip("-_")
+        plain = plain.encode()[:80].decode("utf-8", "ignore") or "note"
+        if plain == "memory":
+            plain = "note-memory"
+        name, number = plain, 1
+        while name in there:
+            with suppress(NotRemembered):
+                if self.note(folder, name)[0].title == title:
+                    break
+            number += 1
+            name = f"{plain}-{number}"
+        return name
+
+    def write(self, scope: Scope, name: str, text: str) -> None:
+        """The file, then its line in the index: killed in between, it is found all the same, and
+        gets its line with the next one."""
+        folder = self.root / scope.folder
+        self._make(folder)
+        write_whole(folder / f"{name}.md", text)
+        self._reindex(scope, {name})
+
+    def remove(self, scope: Scope, name: str) -> None:
+        folder = self.root / scope.folder
+        (folder / f"{name}.md").unlink(missing_ok=True)
+        settle_path(folder)
+        self._reindex(scope, {name})
+
+    def _make(self, folder: Path) -> None:
+        missing = [each for each in (folder, folder.parent, self.root) if not each.exists()]
+        for each in reversed(missing):
+            each.mkdir(mode=0o700, exist_ok=True)
+            settle_path(each.parent)
+
+    def _reindex(self, scope: Scope, changed: set[str]) -> None:
+        """Lines of ours are made anew, whatever else stands there stays."""
+        head, body, _ = parted(self.index(scope.folder))
+        there = self.stamps(scope.folder)
+        lines: list[str] = []
+        listed: set[str] = set()
+        for line in body.strip().splitlines():
+            match = _LINK.match(line)
+            name = match["file"] if match is not None else None
+            if name is None:
+                lines.append(line)
+            elif name in there and name not in changed:
+                lines.append(line)
+                listed.add(name)
+        lines += [
+            line for name in sorted(there.keys() - listed) for line in self._line(scope, name)
+        ]
+        fields = {**head, **dict(scope.about)}
+        text = (front_matter(fields) if fields else "") + "\n".join([*lines, ""])
+        write_whole(self.root / scope.folder / INDEX, text)
+
+    def _line(self, scope: Scope, name: str) -> Iterator[str]:
+        with suppress(NotRemembered):
+            note, _ = self.note(scope.folder, name)
+            title = note.title.replace("[", "(").replace("]", ")")
+            about = note.description or " ".join(note.text.split())[:120]
+            yield f"- [{title}]({name}.md): {about}"
+
+
+def is_link(line: str) -> bool:
+    """Whether a line of an index leads to a note."""
+    return _LINK.match(line) is not None
+
+
+def _subfolders(folder: Path) -> Iterator[str]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir() and not entry.name.startswith("."):
+                yield entry.name
+
+
+def _read(path: Path, most: int) -> bytes:
+    """Follows no link and waits for no pipe. Raises OSError, NotRemembered."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotRemembered("it is no file")
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise NotRemembered(f"it has more than {most} bytes; make it shorter, or two of it")
+    return content
