@@ -6,7 +6,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,10 +20,11 @@ from ohmo.ambient import Failpoint, IdSource, NewId, inert
 from ohmo.approvals.answering import Approvals
 from ohmo.bus import MessageBus
 from ohmo.config.load import Config
+from ohmo.contracts.agent import Event
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.provider import Call
 from ohmo.contracts.reports import Reports
-from ohmo.contracts.store import Store
+from ohmo.contracts.store import Hint, Store
 from ohmo.control.metrics import Metrics
 from ohmo.cron.scheduler import Alarm
 from ohmo.database.store_health import Availability
@@ -105,3 +107,17 @@ class Deps:
     notices: Notices
     connections: Connections
     approvals: Approvals
+
+
+@record
+class HouseWatch:
+    """Implements control's ``Watch``."""
+
+    bus: MessageBus
+    store: Store
+
+    def events(self) -> AbstractContextManager[AsyncIterator[tuple[str, Event]]]:
+        return self.bus.outbound.listen()
+
+    def listen(self, hear: Callable[[Sequence[Hint]], None]) -> Callable[[], None]:
+        return self.store.listen(hear)

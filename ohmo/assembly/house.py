@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -19,15 +18,13 @@ from ohmo.approvals.lapsing import expire
 from ohmo.approvals.questions import OpenQuestions
 from ohmo.assembly.agent import AgentParts, build_agent, build_memory, no_such_model
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork, build_hooks
-from ohmo.assembly.deps import Deps, Environment, HouseStore
+from ohmo.assembly.deps import Deps, Environment, HouseStore, HouseWatch
 from ohmo.assembly.messages import Wired, build_board, build_intake, build_pool, manifests, roles
 from ohmo.bus import MessageBus
 from ohmo.commands.contract import Command, is_order, listed
 from ohmo.config.channels import open_channels
 from ohmo.config.load import Config
-from ohmo.contracts.agent import Event
 from ohmo.contracts.setup import SetUp
-from ohmo.contracts.store import Hint, Store
 from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports, Settled, StatusReporter
 from ohmo.control.server import Control, Place, parse_listen
@@ -285,20 +282,6 @@ def _deps(
     granting = Granting(store.thread, environment.new_id, environment.clock)
     approvals = Approvals(store, cards, granting, environment.new_id, environment.failpoint)
     return Deps(config, environment, store, bus, access, notices, connections, approvals)
-
-
-@record
-class HouseWatch:
-    """Implements control's ``Watch``."""
-
-    bus: MessageBus
-    store: Store
-
-    def events(self) -> AbstractContextManager[AsyncIterator[tuple[str, Event]]]:
-        return self.bus.outbound.listen()
-
-    def listen(self, hear: Callable[[Sequence[Hint]], None]) -> Callable[[], None]:
-        return self.store.listen(hear)
 
 
 def build_status(

@@ -29,6 +29,7 @@ from ohmo.tools.workbench import Workbench
 from ohmo_testing.house import ManualClock
 from tests.makers import call_context
 from tests.store_model.store import MemoryStore
+from tests.unit.memory.memories import memory
 
 NINE = {"Read", "Write", "Edit", "Glob", "Grep", "Bash", "TodoWrite", "WebFetch", "AskUser"}
 GOOD: dict[str, dict[str, Any]] = {
@@ -50,6 +51,10 @@ GOOD: dict[str, dict[str, Any]] = {
     "CronCreate": {"prompt": "tea!", "every": "1h", "name": "tea"},
     "CronDelete": {"name": "tea"},
     "CronList": {"name": "tea"},
+    "MemoryWrite": {"title": "Tea", "content": "green", "aliases": ["cha"], "about": "workspace"},
+    "MemoryRead": {"name": ""},
+    "MemorySearch": {"query": "tea"},
+    "MemoryForget": {"name": "tea"},
     "CronToggle": {"name": "tea", "enabled": False},
     "NotebookEdit": {"notebook_path": "a.ipynb", "cell_number": 0, "new_source": "x"},
     "WebSearch": {"query": "saola"},
@@ -116,6 +121,7 @@ def bench(tmp_path: Path) -> Workbench:
         tmp_path / "spill",
         SensitivePaths(tmp_path / "home"),
         cron=JobTools(desk, here),
+        memory=memory(tmp_path),
         place=here,
         systems=systems,
     )
