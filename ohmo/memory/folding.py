@@ -14,10 +14,24 @@ _WORD = re.compile(rf"[{_SIGN}]|[^\W_{_SIGN}]+")
 _PLAIN = str.maketrans("đøłı", "doli")  # letters that have no mark to lose
 _MOST_WORDS = 48  # of one question
 # Words that say nothing about what is meant; where others are said, these are not looked for.
-_SAYS_LITTLE = """a about am an and any are as at be been but by can could did do does for from had
-    has have he hello her him his how i if in into is it its me my no not of ok okay on or our
-    please she should so some tell thanks that the their them then there they this to us was we
-    were what when where which who why will with would yes you your"""
+_SAYS_LITTLE = """
+    a about am an and any are as at
+    be been but by
+    can could
+    did do does
+    for from
+    had has have he hello her him his how
+    i if in into is it its
+    me my
+    no not
+    of ok okay on or our
+    please
+    she should so some
+    tell thanks that the their them then there they this to
+    us
+    was we were what when where which who why will with would
+    yes you your
+"""
 _EMPTY = frozenset(_SAYS_LITTLE.split())
 
 

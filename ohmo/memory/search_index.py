@@ -21,16 +21,36 @@ log = structlog.get_logger("ohmo.memory")
 FORMAT = 1  # another one: made anew
 FRESH = 1.0  # seconds that a look at the files of a folder counts, unless a name came or went
 _BUSY = 0.5  # seconds another process may hold the file; then an index in memory serves
-_NOTES = """CREATE TABLE notes (id INTEGER PRIMARY KEY, folder TEXT NOT NULL, name TEXT NOT NULL,
-    mtime INTEGER NOT NULL, size INTEGER NOT NULL, problem TEXT NOT NULL, UNIQUE (folder, name))"""
+_NOTES = """
+    CREATE TABLE notes (
+        id INTEGER PRIMARY KEY,
+        folder TEXT NOT NULL,
+        name TEXT NOT NULL,
+        mtime INTEGER NOT NULL,
+        size INTEGER NOT NULL,
+        problem TEXT NOT NULL,
+        UNIQUE (folder, name)
+    )
+"""
 _SCHEMA = (
     _NOTES,
     "CREATE VIRTUAL TABLE words USING fts5(head, body, tokenize='porter unicode61')",
     f"PRAGMA user_version = {FORMAT}",
 )
-_FOUND = """SELECT folder, name FROM words JOIN notes ON notes.id = words.rowid
+_FOUND = """
+    SELECT folder, name
+    FROM words JOIN notes ON notes.id = words.rowid
     WHERE words MATCH ? AND folder IN (SELECT value FROM json_each(?))
-    ORDER BY bm25(words, 2.0, 1.0), mtime DESC LIMIT ?"""
+    ORDER BY bm25(words, 2.0, 1.0), mtime DESC
+    LIMIT ?
+"""
+_PROBLEMS = """
+    SELECT folder, name, problem
+    FROM notes
+    WHERE problem != '' AND folder IN (SELECT value FROM json_each(?))
+    ORDER BY folder, name
+    LIMIT 100
+"""
 
 
 @record
@@ -61,9 +81,7 @@ class SearchIndex:
 
     def problems(self, folders: Sequence[str]) -> list[tuple[Spot, str]]:
         """What of the files cannot be read as it should, and why."""
-        asked = "SELECT folder, name, problem FROM notes WHERE problem != '' AND folder IN"
-        asked += " (SELECT value FROM json_each(?)) ORDER BY folder, name LIMIT 100"
-        rows = self._ask(folders, asked, (json.dumps(folders),))
+        rows = self._ask(folders, _PROBLEMS, (json.dumps(folders),))
         return [(Spot(str(folder), str(name)), str(why)) for folder, name, why in rows]
 
     def changed(self, folder: str) -> None:

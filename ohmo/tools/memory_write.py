@@ -19,7 +19,7 @@ from ohmo.tools.workbench import MemoryDoor, Workbench, has_memory, memory_of
 
 class MemoryWriteInput(BaseModel):
     model_config = ConfigDict(extra="forbid", title="MemoryWrite", defer_build=True)
-    title: SafeText = Field(max_length=120)
+    subject: SafeText = Field(max_length=120)
     content: SafeText = Field(max_length=LONGEST)
     description: str = Field(default="", max_length=300, description="one line for the index")
     aliases: list[SafeText] = Field(
@@ -55,7 +55,7 @@ class MemoryWrite(PydanticTool):
         note = Note(
             scope.folder,
             "",
-            " ".join(arguments.title.split()),
+            " ".join(arguments.subject.split()),
             arguments.content,
             " ".join(arguments.description.split()),
             tuple(arguments.aliases),

@@ -51,7 +51,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "CronCreate": {"prompt": "tea!", "every": "1h", "name": "tea"},
     "CronDelete": {"name": "tea"},
     "CronList": {"name": "tea"},
-    "MemoryWrite": {"title": "Tea", "content": "green", "aliases": ["cha"], "about": "workspace"},
+    "MemoryWrite": {"subject": "Tea", "content": "green", "aliases": ["cha"], "about": "workspace"},
     "MemoryRead": {"name": ""},
     "MemorySearch": {"query": "tea"},
     "MemoryForget": {"name": "tea"},

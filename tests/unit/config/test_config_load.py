@@ -156,7 +156,7 @@ def test_folders_expand_in_paths_and_rules(home: Path) -> None:
         'workspace: ~/w\npermissions: {allow: ["Read(${WORKSPACE}/**)", "Read(${HOME}/x)"]}\nstore:'
         ' {url: "sqlite:///${OHMO_HOME}/a.db"}\n',
     )
-    assert found.permissions.allow == ("Read(/home/ada/w/**)", "Read(/home/ada/x)")
+    assert found.permissions.allow == ("Read(/home/ada/w/**)", "Read(/home/ada/x)", "MemoryWrite")
     assert found.store_url == f"sqlite:///{home}/a.db"
     assert problems(home, "permissions: {deny: ['Read(${SECRET})']}\n") == [
         (
@@ -315,7 +315,7 @@ def test_a_rule_for_a_tool_that_does_not_exist_would_guard_nothing_so_it_is_refu
 
 def test_presets_fill_what_was_not_written(home: Path) -> None:
     assert loaded(home, "permissions: {preset: safe, mode: plan}\n").permissions.mode == "plan"
-    assert loaded(home, "").permissions.allow == ()
+    assert loaded(home, "").permissions.allow == ("MemoryWrite",)
     safe = loaded(
         home, "permissions: {preset: safe, allow: ['WebFetch(domain:example.org)']}\n"
     ).permissions
