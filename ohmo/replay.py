@@ -261,6 +261,8 @@ class _Again:
         if wrong == ["conversation"]:  # its earlier thinking may have been refused then
             rendering.conversations.without_thinking(request.steps)
             wrong = differing((await rendering(request)).digest, recorded)
+        if wrong == ["conversation"] and rendering.conversations.without_pictures(request.steps):
+            wrong = differing((await rendering(request)).digest, recorded)
         shorter = Transcript(self._transcript.session_seq, plan.budget)
         shorter.add(self.steps)
         for _ in range(SHRUNK if wrong == ["conversation"] else 0):  # or it was too long

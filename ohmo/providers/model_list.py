@@ -15,7 +15,7 @@ from channels.record import record
 from ohmo.providers.models import Endpoint, Manifest, plain_name
 
 _MAKERS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
-_WINDOW_KEYS = ("max_model_len", "loaded_context_length", "context_length")
+_WINDOW_KEYS = ("max_model_len", "loaded_context_length", "context_length", "n_ctx")
 _NO_CHAT = ("embed", "rerank", "whisper", "tts", "moderation")
 _SHOWN = 12  # names in one line
 
@@ -69,7 +69,9 @@ async def listed(url: str, headers: Mapping[str, str], *, limit: float) -> list[
         model = cast("dict[str, Any]", entry)
         name = str(model.get("id") or "")
         if name and not any(word in name.lower() for word in _NO_CHAT):
-            windows = (model.get(key) for key in _WINDOW_KEYS)
+            meta = model.get("meta")  # llama.cpp: n_ctx of what is loaded
+            told = model | cast("dict[str, Any]", meta) if isinstance(meta, dict) else model
+            windows = (told.get(key) for key in _WINDOW_KEYS)
             window = next((value for value in windows if isinstance(value, int)), None)
             models.append(Listed(name, window))
     return models
@@ -99,11 +101,12 @@ def in_words(models: Sequence[str], wanted: str = "") -> str:
 
 
 # title and where it listens unless told otherwise (lmstudio.ai "Local server", docs.ollama.com
-# "OpenAI compatibility", docs.vllm.ai)
+# "OpenAI compatibility", docs.vllm.ai, llama.cpp's tools/server/README.md)
 LOCAL = (
     ("LM Studio", "http://127.0.0.1:1234"),
     ("Ollama", "http://127.0.0.1:11434"),
     ("vLLM", "http://127.0.0.1:8000"),
+    ("llama.cpp", "http://127.0.0.1:8080"),
 )
 
 

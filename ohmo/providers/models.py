@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import field
 from typing import Literal, Protocol
+from urllib.parse import urlsplit
 
 from channels.record import record
 from ohmo.contracts.provider import ModelEvent, ModelRequest
@@ -146,6 +147,14 @@ class Endpoint:
     wire: Literal["auto", "chat", "responses"] = "auto"
     #: Sent with every request, besides what the SDK sends.
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    @property
+    def gateway(self) -> bool:
+        """Whether it stands before the models of others: no maker's own address, and not on this
+        machine."""
+        host = urlsplit(self.base_url or "").hostname
+        makers = ("api.anthropic.com", "api.openai.com", "localhost", "::1")
+        return host is not None and host not in makers and not host.startswith("127.")
 
     @property
     def model(self) -> str:

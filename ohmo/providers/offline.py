@@ -37,8 +37,8 @@ MANIFEST = Manifest(
 HOW = (
     "No model is configured, so I cannot think about this. To give me one, run `ohmo init` in a"
     " terminal, or write a line ANTHROPIC_API_KEY=… or OPENAI_API_KEY=… into the file .env of my"
-    " home: I take it over within seconds. LM Studio, Ollama or vLLM on this machine are found when"
-    " I start.\n\nUntil then you can try my tools by hand: `Bash: ls -la`, or `run Write"
+    " home: I take it over within seconds. LM Studio, Ollama, vLLM or llama.cpp on this machine are"
+    " found when I start.\n\nUntil then you can try my tools by hand: `Bash: ls -la`, or `run Write"
     " file_path=notes.txt content=hello`, then `run Read file_path=notes.txt`. I work in your"
     " workspace folder and ask for permission as I would with a model."
 )

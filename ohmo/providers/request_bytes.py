@@ -80,7 +80,17 @@ class HeadCache:
 # Rough bytes that a step holds beside its words: the steps of a conversation that is over are kept
 # alive by this cache alone.
 STEP = 600
-ReadImage = Callable[[Image], str | None]  # base64 of its bytes; None when the file is gone
+
+
+@record
+class Unseen:
+    """Why a picture is not sent; the model is told."""
+
+    why: str
+
+
+ReadImage = Callable[[Image], str | Unseen]  # base64 of its bytes
+GONE = Unseen("is no longer there")
 
 
 class Running(Protocol):
@@ -104,6 +114,7 @@ class Conversation:
     ids: dict[str, str] = field(default_factory=dict[str, str])  # ohmo's call id -> the wire's
     used: set[str] = field(default_factory=set[str])  # ids of the wire
     plain_until: int = 0  # thinking of model steps before this index is left out
+    unseen_until: int = 0  # pictures of steps before this index are only told of
     sum: Running = field(default_factory=sha256)  # of ``body``
 
 
@@ -191,9 +202,25 @@ class ConversationCache:
         held = self.open(steps).conversation
         if held.plain_until >= len(steps):
             return False
-        self._drop(held)
-        self._add(steps).plain_until = len(steps)
+        self._anew(steps, held, plain=len(steps), unseen=held.unseen_until)
         return True
+
+    def without_pictures(self, steps: tuple[Step, ...]) -> bool:
+        """Only tell of the pictures in these steps: the model does not see, or one of them is not
+        accepted. False: there are none, or that is done already."""
+        held = self.open(steps).conversation
+        if not any(images(steps[held.unseen_until :])):
+            return False
+        self._anew(steps, held, plain=held.plain_until, unseen=len(steps))
+        return True
+
+    def _anew(
+        self, steps: tuple[Step, ...], held: Conversation, *, plain: int, unseen: int
+    ) -> None:
+        self._drop(held)
+        fresh = self._add(steps)
+        fresh.plain_until = plain
+        fresh.unseen_until = unseen
 
     def _assemble(
         self, piece: tuple[Step, ...], index: int, conversation: Conversation, read_image: ReadImage
@@ -202,8 +229,10 @@ class ConversationCache:
         for offset, step in enumerate(piece):
             kept = conversation.fragments.get(id(step))
             if kept is None or kept[0] is not step:
-                thinking = index + offset >= conversation.plain_until
-                written = self._wire.fragment(step, conversation, read_image, thinking=thinking)
+                at = index + offset
+                read = read_image if at >= conversation.unseen_until else _told
+                thinking = at >= conversation.plain_until
+                written = self._wire.fragment(step, conversation, read, thinking=thinking)
                 kept = (step, written)
                 conversation.fragments[id(step)] = kept
                 self.rendered += 1
@@ -268,18 +297,35 @@ def true_type(data: str, announced: str) -> str:
     return next((kind for head, kind in _TRUE_TYPES.items() if data.startswith(head)), announced)
 
 
-async def read_images(images: Sequence[Image]) -> dict[Path, str | None]:
-    """Base64 by path; None where the file cannot be read any more."""
+def picture_line(image: Image, unseen: Unseen) -> str:
+    """What a model is told instead of a picture."""
+    return f"(the image {image.path.name} {unseen.why})"
+
+
+def _told(image: Image) -> Unseen:
+    return Unseen(f"is not shown: this model cannot take it; the file is {image.path}")
+
+
+async def read_images(images: Sequence[Image], largest: int) -> dict[Path, str | Unseen]:
+    """Base64 by path. ``largest``: bytes of it that the endpoint takes."""
     if not images:
         return {}
-    return await asyncio.to_thread(lambda: {image.path: _encoded(image.path) for image in images})
+    return await asyncio.to_thread(
+        lambda: {image.path: _encoded(image.path, largest) for image in images}
+    )
 
 
-def _encoded(path: Path) -> str | None:
+def _encoded(path: Path, largest: int) -> str | Unseen:
     try:
+        size = path.stat().st_size
+        if size * 4 > largest * 3:
+            return Unseen(
+                f"is not shown: {size / 2**20:.1f} MiB are more than the model's service takes"
+                f" ({largest * 3 / 4 / 2**20:.1f}); the file is {path}"
+            )
         return base64.b64encode(path.read_bytes()).decode("ascii")
     except OSError:
-        return None
+        return GONE
 
 
 PARTS = ("parameters", "tools", "system", "conversation")
@@ -300,7 +346,8 @@ class Rendered:
 class Rendering:
     """One wire. ``letter`` names it in digests; ``joined`` puts head, closed exchanges and the open
     one together; ``offered``: the request with the tools as this wire sends them, None: as they
-    are; ``closing``: what stands behind it all, in no digest."""
+    are; ``closing``: what stands behind it all, in no digest; ``largest``: bytes of a picture in
+    base64."""
 
     def __init__(
         self,
@@ -310,6 +357,7 @@ class Rendering:
         joined: Joined,
         offered: Callable[[ModelRequest], ModelRequest] | None = None,
         closing: Callable[[ModelRequest], bytes] = lambda _: b"",
+        largest: int = 20 << 20,
     ) -> None:
         self.letter = letter
         self._offered = offered
@@ -317,11 +365,13 @@ class Rendering:
         self.heads = HeadCache(head)
         self._joined = joined
         self._closing = closing
+        self._largest = largest
 
     async def __call__(self, request: ModelRequest) -> Rendered:
         opened = self.conversations.open(request.steps)
-        images = await read_images(self.conversations.unseen_images(opened))
-        closed, tail = self.conversations.write(opened, lambda image: images.get(image.path))
+        new = self.conversations.unseen_images(opened)
+        images = await read_images(new, self._largest)
+        closed, tail = self.conversations.write(opened, lambda image: images.get(image.path, GONE))
         head = self.heads(self._offered(request) if self._offered is not None else request)
         digest = self.letter + head.digest + short(self.conversations.sum_with(opened, tail), 12)
         pieces = (*self._joined(head.body, closed, tail), self._closing(request))

@@ -213,6 +213,16 @@ _NO_MONEY = re.compile(
     r" quota|billing_error|billing_hard_limit",
     re.IGNORECASE,
 )
+# A picture, or all pictures, are refused: Anthropic, OpenAI, OpenRouter, vLLM, llama.cpp, DeepSeek.
+NO_PICTURES = re.compile(r"\bimages?\b|image_url|input_image|multi-?modal|mmproj", re.IGNORECASE)
+# An effort, or the thinking it goes with, is refused (Anthropic's wire).
+NO_EFFORT = re.compile(r"effort|output_config|adaptive|\bthinking\.|`thinking` is enabled")
+# "Reasoning models": what was thought is not accepted any more, or not by this model.
+UNBOUND = re.compile(
+    r"encrypted[_ ]content|'reasoning' was provided|'reasoning' item|reasoning input items",
+    re.IGNORECASE,
+)
+NOT_SEALED = "encrypted content is not supported"
 _BUSY = ("overloaded_error", "rate_limit_error", "rate_limit_exceeded", "api_error", "server_error")
 _NO_MODEL = re.compile(
     r"model.{0,80}(?:not found|does not exist|not exist|is not available|not loaded)|invalid model"
@@ -228,9 +238,11 @@ def classify(
     kind: str,
     message: str,
     retry_after: float | None = None,
+    *,
+    gateway: bool = False,
 ) -> ProviderError:
     """``kind``: the endpoint's own word (error.type or error.code). ``where``: what the line begins
-    with, e.g. ``anthropic``."""
+    with, e.g. ``anthropic``. ``gateway``: it stands before the models of others."""
     short = " ".join(message.split())[:300]
     text = f"{kind} {message}"
     if status == 401 or kind in ("authentication_error", "invalid_api_key"):
@@ -250,7 +262,10 @@ def classify(
         or kind in ("not_found_error", "model_not_found")
         or (status is not None and status < 500 and _NO_MODEL.search(text))
     ):
-        return NoSuchModel(f"{where}: there is no model {model} at this endpoint ({short})")
+        missing = f"there is no model {model} at this endpoint"
+        if gateway:
+            missing = f"the gateway has no route for model {model}"
+        return NoSuchModel(f"{where}: {missing} ({short})")
     if status == 408 or kind == "timeout_error":
         return TimedOut(f"{where}: {short}")
     if status in (409, 425, 429) or (status is not None and status >= 500) or kind in _BUSY:

@@ -4,7 +4,6 @@ module late."""
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, Literal, cast
@@ -21,6 +20,8 @@ from ohmo.providers.models import Endpoint, plain_name
 from ohmo.providers.sdk.event_stream import StreamingPost, events
 from ohmo.providers.wire_parts import (
     BROKEN,
+    NO_EFFORT,
+    NO_PICTURES,
     Measure,
     arguments,
     classify,
@@ -33,9 +34,6 @@ from ohmo.providers.wire_parts import (
 # "Preserved thinking": something before a thinking block is not what it was
 _UNBOUND = "in `thinking` block"
 _BY_REFERENCE = ("defer_loading", "tool_reference", "Tool reference")
-
-
-_EFFORT = re.compile(r"effort|output_config|adaptive|\bthinking\.|`thinking` is enabled")
 
 
 class AnthropicClient:
@@ -82,8 +80,9 @@ class AnthropicClient:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """See ``ohmo.contracts.provider.Provider.stream``. No retries but these, each once: a
         request whose old thinking is not accepted any more (history was cut, the prompt changed)
-        goes out without it; an endpoint that does not keep tools back, or knows no cache mark or no
-        effort, is not asked to from then on."""
+        goes out without it, one whose pictures are not accepted only tells of them; an endpoint
+        that does not keep tools back, or knows no cache mark or no effort, is not asked to from
+        then on."""
         unbound = False
         while True:
             if request.model in self._effortless:
@@ -101,8 +100,11 @@ class AnthropicClient:
                     await response.aclose()
                 reply = reading.reply()
             except anthropic.APIStatusError as error:
-                if error.status_code != 400:
+                if error.status_code not in (400, 413, 422):
                     raise self._classified(request, error) from error
+                pictures = NO_PICTURES.search(str(error))
+                if pictures and self.rendering.conversations.without_pictures(request.steps):
+                    continue
                 if self._references and any(word in str(error) for word in _BY_REFERENCE):
                     self._references, self.rendering = False, rendering(references=False)
                 elif _UNBOUND in str(error) and not unbound:
@@ -111,7 +113,7 @@ class AnthropicClient:
                 elif self._marks and "cache_control" in str(error):
                     self._marks = self._references = False
                     self.rendering = rendering(marks=False)
-                elif request.effort is not None and _EFFORT.search(str(error)):
+                elif request.effort is not None and NO_EFFORT.search(str(error)):
                     self._effortless.add(request.model)
                 else:
                     raise self._classified(request, error) from error
@@ -148,6 +150,7 @@ class AnthropicClient:
                     str(error.type or ""),
                     message,
                     retry_after(error.response.headers),
+                    gateway=self._endpoint.gateway,
                 )
             case anthropic.APIConnectionError():
                 return out_of_reach(where, error)

@@ -29,7 +29,15 @@ from ohmo.contracts.messages import (
 )
 from ohmo.contracts.provider import ModelRequest
 from ohmo.providers.models import Endpoint, known, plain_name
-from ohmo.providers.request_bytes import Conversation, Head, ReadImage, Rendering, true_type
+from ohmo.providers.request_bytes import (
+    Conversation,
+    Head,
+    ReadImage,
+    Rendering,
+    Unseen,
+    picture_line,
+    true_type,
+)
 from ohmo.providers.wire_parts import (
     GO_ON,
     MISSING_RESULT,
@@ -41,6 +49,7 @@ from ohmo.providers.wire_parts import (
 
 MARK = b',"cache_control":{"type":"ephemeral"}}'
 _MARKED: dict[str, Json] = {"cache_control": {"type": "ephemeral"}}
+LARGEST = 5 << 20  # bytes of one picture ("Vision", errors: "image exceeds 5 MB maximum")
 LOOK_BACK = 18  # of Anthropic's 20 blocks, one spare at either end
 _LEFT_OUT = b'{"role":"user","content":[{"type":"text","text":"(earlier messages are left out)"}]},'
 _BESIDE = b"\x00"  # stands between a result and what is said beside it; JSON never holds this byte
@@ -160,8 +169,8 @@ def _user_block(block: Text | Image, read_image: ReadImage) -> bytes:
     if isinstance(block, Text):
         return dump({"type": "text", "text": block.text})
     data = read_image(block)
-    if data is None:
-        return dump({"type": "text", "text": f"(the image {block.path.name} is no longer there)"})
+    if isinstance(data, Unseen):
+        return dump({"type": "text", "text": picture_line(block, data)})
     return dump(
         {
             "type": "image",
@@ -192,6 +201,7 @@ def rendering(*, references: bool = False, marks: bool = True) -> Rendering:
             MessagesWire(),
             lambda request: head(request, marks=False),
             lambda head, closed, tail: [head, closed, b"," if closed else b"", tail, b"]}"],
+            largest=LARGEST,
         )
     return Rendering(
         "A" if references else "a",
@@ -199,6 +209,7 @@ def rendering(*, references: bool = False, marks: bool = True) -> Rendering:
         lambda request: head(request, references=references),
         lambda head, closed, tail: [head, *marked(closed, tail), b"]}"],
         offered if references else None,
+        largest=LARGEST,
     )
 
 

@@ -5,23 +5,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from dataclasses import replace
-from typing import Any, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, cast
 
 import httpx2
 import openai
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from ohmo.contracts.errors import CutOff, ProviderError, TimedOut
-from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest
+from ohmo.contracts.messages import ModelStep, Text, Thinking, ToolCall
+from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Reply
 from ohmo.providers.models import Endpoint, plain_name
-from ohmo.providers.openai.reading import CompletionsReading, ResponsesReading
-from ohmo.providers.openai.responses_wire import Responses
-from ohmo.providers.openai.wire import Completions, speaks_responses
+from ohmo.providers.openai.responses_wire import Responses, ResponsesReading
+from ohmo.providers.openai.wire import KEPT, Completions, counted, speaks_responses
 from ohmo.providers.request_bytes import Rendering
 from ohmo.providers.sdk.event_stream import StreamingPost, events
 from ohmo.providers.wire_parts import (
     BROKEN,
+    NO_PICTURES,
+    Measure,
+    arguments,
     classify,
     no_answer,
     out_of_reach,
@@ -85,8 +88,12 @@ class OpenAIClient:
                     await response.aclose()
                 reply = reading.reply()
             except openai.APIStatusError as error:
-                taught = error.status_code in (400, 422) and lessons < _LESSONS
-                if not (taught and self._way.learns(request, str(error))):
+                seen = self.rendering.conversations
+                taught = lessons < _LESSONS and (
+                    (NO_PICTURES.search(str(error)) and seen.without_pictures(request.steps))
+                    or (error.status_code in (400, 422) and self._way.learns(request, str(error)))
+                )
+                if not taught:
                     raise self._classified(request, error) from error
                 continue
             except (openai.APIError, httpx2.HTTPError) as error:
@@ -142,6 +149,7 @@ class OpenAIClient:
             str(error.code or error.type or ""),
             message,
             wait,
+            gateway=self._endpoint.gateway,
         )
 
 
@@ -193,3 +201,118 @@ def _fault(chunk: _Chunk) -> object:
             return chunk.get("error") or chunk
         case _:
             return chunk.get("error")
+
+
+@dataclass(slots=True)
+class _Call:
+    id: str = ""
+    name: str = ""
+    text: list[str] = field(default_factory=list[str])
+
+
+class CompletionsReading:
+    """A stream of chat completion chunks ("Chat completions streaming events"): feed every one,
+    ``reply`` after the last. Raises CutOff when no choice was ever finished."""
+
+    def __init__(self, request: ModelRequest) -> None:
+        self._request = request
+        self._measure = Measure(request)
+        self._texts: list[str] = []
+        self._refusal: list[str] = []
+        self._thoughts: dict[str, str] = {}
+        self._details: list[_Chunk] = []
+        self._calls: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}
+        self._model = request.model
+        self._finish = ""
+        self._usage: _Chunk = {}
+
+    def feed(self, chunk: _Chunk) -> str:
+        """The text to show, mostly empty."""
+        self._model = str(chunk.get("model") or self._model)
+        if chunk.get("usage"):
+            self._usage = chunk["usage"]
+        shown = ""
+        for choice in cast("list[_Chunk]", chunk.get("choices") or ()):
+            if choice.get("index", 0) != 0:
+                continue
+            self._finish = str(choice.get("finish_reason") or self._finish)
+            delta = cast("_Chunk", choice.get("delta") or choice.get("message") or {})
+            for call in cast("list[_Chunk]", delta.get("tool_calls") or ()):
+                self._call(call)
+            self._thought(delta)
+            if delta.get("refusal"):
+                self._refusal.append(str(delta["refusal"]))
+            text = str(delta.get("content") or "")
+            if text:
+                self._measure.count(text)
+                self._texts.append(text)
+            shown += text
+        return shown
+
+    def _thought(self, delta: _Chunk) -> None:
+        """DeepSeek and others say ``reasoning_content``, newer servers ``reasoning``; OpenRouter
+        adds ``reasoning_details``, of which those with one index are one."""
+        for key in ("reasoning_content", "reasoning"):
+            if isinstance(piece := delta.get(key), str) and piece:
+                self._measure.count(piece)
+                self._thoughts[key] = self._thoughts.get(key, "") + piece
+        for piece in cast("list[_Chunk]", delta.get("reasoning_details") or ()):
+            self._measure.count(json.dumps(piece))
+            last = self._details[-1] if self._details else {}
+            if (last.get("index"), last.get("type")) != (piece.get("index"), piece.get("type")):
+                self._details.append(dict(piece))
+                continue
+            for key, value in piece.items():
+                grows = isinstance(value, str) and key in ("text", "summary", "data")
+                if grows:
+                    last[key] = str(last.get(key) or "") + value
+                elif value is not None:
+                    last[key] = value
+
+    def _call(self, delta: _Chunk) -> None:
+        function = cast("_Chunk", delta.get("function") or {})
+        index = delta.get("index")
+        identity = str(delta.get("id") or "")
+        held = self._by_index.get(index) if isinstance(index, int) else None
+        # Some servers give every call of an answer the index 0, each with an id and a name of its
+        # own.
+        other = held is not None and bool(identity and held.id) and identity != held.id
+        if held is None or (other and function.get("name")):
+            held = _Call(identity)
+            self._calls.append(held)
+            if isinstance(index, int):
+                self._by_index[index] = held
+        held.id = held.id or identity
+        name = str(function.get("name") or "")
+        if name and name != held.name:
+            held.name += name
+        given = function.get("arguments")
+        if isinstance(given, str):
+            self._measure.count(given)
+            held.text.append(given)
+        elif given is not None:
+            held.text.append(json.dumps(given))
+
+    def reply(self) -> Reply:
+        if not self._finish:
+            raise CutOff(f"{self._request.model}: the stream ended in the middle of the answer")
+        text = "".join(self._texts) or "".join(self._refusal)
+        blocks: list[Text | Thinking | ToolCall] = []
+        thoughts = {"reasoning_details": self._details} if self._details else self._thoughts
+        for key, thought in thoughts.items():
+            kept = json.dumps({key: thought}, ensure_ascii=False, separators=(",", ":"))
+            blocks.append(Thinking(KEPT, kept))
+        blocks += [Text(text)] if text else []
+        for number, call in enumerate(self._calls):
+            given = arguments("".join(call.text))
+            blocks.append(ToolCall(call.id or f"call_{number}", call.name, given, call.id))
+        stop: Literal["end", "tools", "length", "refusal"] = "end"
+        if self._calls:
+            stop = "tools"
+        elif self._refusal or self._finish == "content_filter":
+            stop = "refusal"
+        elif self._finish == "length":
+            stop = "length"
+        usage = counted(self._request, self._usage, "prompt_tokens", "completion_tokens")
+        return Reply(ModelStep(tuple(blocks), self._model, stop), usage)

@@ -12,9 +12,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from hashlib import sha256
+from typing import Any, Literal, cast
 
 from channels.record import record
+from ohmo.contracts.errors import CutOff
 from ohmo.contracts.messages import (
     CallResult,
     CallStarted,
@@ -28,21 +29,35 @@ from ohmo.contracts.messages import (
     ToolCall,
     UserStep,
 )
-from ohmo.contracts.provider import ModelRequest
+from ohmo.contracts.provider import ModelRequest, Reply
 from ohmo.providers.models import Endpoint, known
 from ohmo.providers.openai.wire import (
     FIRST_TO_REASON,
     Completions,
+    closing,
+    counted,
     speaks_responses,
     version,
     wire_id,
 )
-from ohmo.providers.request_bytes import Conversation, Head, ReadImage, Rendering, short, true_type
+from ohmo.providers.request_bytes import (
+    Conversation,
+    Head,
+    ReadImage,
+    Rendering,
+    Unseen,
+    picture_line,
+    true_type,
+)
 from ohmo.providers.wire_parts import (
     GO_ON,
     MISSING_RESULT,
+    NOT_SEALED,
     NOTHING_SAID,
     SUMMARY_BEFORE,
+    UNBOUND,
+    Measure,
+    arguments,
     dump,
     exchange,
 )
@@ -52,14 +67,6 @@ KEPT = "openai-responses"
 """Provider of what goes back over this wire as it came."""
 PHASE = "phase"
 """The one key of a kept piece that is no item: a word about the message behind it."""
-# "Reasoning models", errors: what was thought is not accepted any more, or not by this model.
-_UNBOUND = (
-    "encrypted_content",
-    "encrypted content",
-    "'reasoning' was provided",
-    "'reasoning' item",
-    "reasoning input items",
-)
 
 
 class ResponsesWire:
@@ -154,9 +161,8 @@ def _part(block: Text | Image, read_image: ReadImage) -> bytes:
     if isinstance(block, Text):
         return dump({"type": "input_text", "text": block.text})
     data = read_image(block)
-    if data is None:
-        gone = f"(the image {block.path.name} is no longer there)"
-        return dump({"type": "input_text", "text": gone})
+    if isinstance(data, Unseen):
+        return dump({"type": "input_text", "text": picture_line(block, data)})
     url = f"data:{true_type(data, block.media_type)};base64,{data}"
     return dump({"type": "input_image", "image_url": url, "detail": "auto"})
 
@@ -190,11 +196,11 @@ class Responses:
         text = message.lower()
         if "prompt_cache_key" in text:
             better = replace(now, cache_key=False)
-        elif "'include" in text or "encrypted content is not supported" in text:
+        elif "'include'" in text or NOT_SEALED in text:
             better = replace(now, encrypted=False)
         elif "reasoning.effort" in text or "'effort'" in text:
             better = replace(now, effort=False)
-        elif any(word in text for word in _UNBOUND):
+        elif UNBOUND.search(text):
             return self.rendering.conversations.without_thinking(request.steps)
         self._accepted[request.model] = better
         self.rendering.heads.clear()
@@ -206,23 +212,7 @@ class Responses:
         return self._accepted.get(model) or Accepted(reasons, reasons)
 
     def _closing(self, request: ModelRequest) -> bytes:
-        """Behind the conversation, so that requests of all threads begin alike."""
-        if not self._of(request.model).cache_key:
-            return b"]}"
-        return b'],"prompt_cache_key":%b}' % dump(cache_key(request.steps))
-
-
-def cache_key(steps: Sequence[Step]) -> str:
-    """The same for all requests of a conversation, also after a restart: a digest of what it began
-    with ("Prompt caching": requests with a common prefix and the same key go to one machine)."""
-    words = sha256()
-    for step in steps:
-        if isinstance(step, ModelStep):
-            break
-        if isinstance(step, UserStep):
-            said = (block.text for block in step.blocks if isinstance(block, Text))
-            words.update("\n".join(said).encode("utf-8", "replace"))
-    return f"ohmo-{short(words.digest(), 16)}"
+        return closing(request, keyed=self._of(request.model).cache_key)
 
 
 def renderings(endpoint: Endpoint) -> tuple[Rendering, ...]:
@@ -258,3 +248,84 @@ def head(request: ModelRequest, accepted: Accepted) -> Head:
     if system:
         keys["instructions"] = system
     return Head.of(dump(keys)[:-1] + b',"input":[', parameters, keys.get("tools"), system)
+
+
+_Chunk = dict[str, Any]
+
+
+class ResponsesReading:
+    """The events of a response ("Streaming API responses"): an item counts as it stands in its
+    ``output_item.done``; only there a reasoning item is whole. Raises CutOff when the answer
+    never ended."""
+
+    def __init__(self, request: ModelRequest) -> None:
+        self._request = request
+        self._measure = Measure(request)
+        self._items: dict[int, _Chunk] = {}
+        self._response: _Chunk | None = None
+
+    def feed(self, chunk: _Chunk) -> str:
+        """The text to show, mostly empty."""
+        match chunk.get("type"):
+            case "response.output_text.delta":
+                text = str(chunk.get("delta") or "")
+                self._measure.count(text)
+                return text
+            case (
+                "response.function_call_arguments.delta"
+                | "response.reasoning_summary_text.delta"
+                | "response.reasoning_text.delta"
+                | "response.refusal.delta"
+            ):
+                self._measure.count(str(chunk.get("delta") or ""))
+            case "response.output_item.done":
+                item = cast("_Chunk", chunk["item"])
+                self._measure.count(compact(item))
+                self._items[int(chunk["output_index"])] = item
+            case "response.completed" | "response.incomplete":
+                self._response = chunk["response"]
+            case _:
+                pass
+        return ""
+
+    def reply(self) -> Reply:
+        response = self._response
+        if response is None:
+            raise CutOff(f"{self._request.model}: the stream ended in the middle of the answer")
+        items = [self._items[index] for index in sorted(self._items)]
+        blocks: list[Text | Thinking | ToolCall] = []
+        refused = False
+        for item in items or cast("list[_Chunk]", response.get("output") or ()):
+            match item.get("type"):
+                case "message":
+                    parts = cast("list[_Chunk]", item.get("content") or ())
+                    refused = refused or any(part.get("type") == "refusal" for part in parts)
+                    said = (str(part.get("text") or part.get("refusal") or "") for part in parts)
+                    text = "".join(said)
+                    if text and item.get("phase"):
+                        blocks.append(Thinking(KEPT, compact({PHASE: item["phase"]})))
+                    blocks += [Text(text)] if text else []
+                case "function_call":
+                    identity = str(item.get("call_id") or "")
+                    given = arguments(str(item.get("arguments") or ""))
+                    name = str(item.get("name") or "")
+                    made = identity or f"call_{len(blocks)}"
+                    blocks.append(ToolCall(made, name, given, identity))
+                case _:  # reasoning, and whatever comes later, goes back as it came
+                    blocks.append(Thinking(KEPT, compact(item)))
+        why = cast("_Chunk", response.get("incomplete_details") or {}).get("reason")
+        stop: Literal["end", "tools", "length", "refusal"] = "end"
+        if any(isinstance(block, ToolCall) for block in blocks):
+            stop = "tools"
+        elif refused or why == "content_filter":
+            stop = "refusal"
+        elif why is not None:
+            stop = "length"
+        model = str(response.get("model") or self._request.model)
+        counts = cast("_Chunk", response.get("usage") or {})
+        usage = counted(self._request, counts, "input_tokens", "output_tokens")
+        return Reply(ModelStep(tuple(blocks), model, stop), usage)
+
+
+def compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

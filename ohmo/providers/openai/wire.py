@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from hashlib import sha256
+from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 from channels.record import record
@@ -26,12 +27,23 @@ from ohmo.contracts.messages import (
     ModelStep,
     Step,
     Text,
+    Thinking,
     ToolCall,
+    Usage,
     UserStep,
 )
 from ohmo.contracts.provider import ModelRequest
 from ohmo.providers.models import Endpoint, known, plain_name
-from ohmo.providers.request_bytes import Conversation, Head, ReadImage, Rendering, true_type
+from ohmo.providers.request_bytes import (
+    Conversation,
+    Head,
+    ReadImage,
+    Rendering,
+    Unseen,
+    picture_line,
+    short,
+    true_type,
+)
 from ohmo.providers.wire_parts import (
     GO_ON,
     MISSING_RESULT,
@@ -52,6 +64,7 @@ class Dialect:
     #: tools with any other effort on this endpoint, and since 5.6 also when none is named
     #: (openai/openai-openapi#541, BerriAI/litellm#34569).
     effort: Literal["asked", "none", "never"] = "asked"
+    cache_key: bool = False  # prompt_cache_key
 
     def keys(self, request: ModelRequest) -> dict[str, Json]:
         found: dict[str, Json] = {"stream": True}
@@ -98,7 +111,9 @@ def first_dialect(model: str, base_url: str | None) -> Dialect:
     elif version(model) >= FIRST_TO_REASON or base_url is not None:
         effort = "asked"
     return Dialect(
-        limit="max_completion_tokens" if base_url is None else "max_tokens", effort=effort
+        limit="max_completion_tokens" if base_url is None else "max_tokens",
+        effort=effort,
+        cache_key=base_url is None,
     )
 
 
@@ -106,6 +121,8 @@ def learnt(dialect: Dialect, message: str) -> Dialect | None:
     """The dialect without what the endpoint's refusal complains of; None when it complains of
     something else."""
     text = message.lower()
+    if "prompt_cache_key" in text and dialect.cache_key:
+        return replace(dialect, cache_key=False)
     if "stream_options" in text and dialect.usage:
         return replace(dialect, usage=False)
     if "max_completion_tokens" in text and dialect.limit == "max_tokens":
@@ -140,21 +157,32 @@ def wire_id(call: ToolCall, conversation: Conversation) -> str:
     return found
 
 
+KEPT = "openai-chat"
+"""Provider of what was thought over chat completions: an object with one key, as it came."""
+# Who wants it back, under which key (api-docs.deepseek.com "Thinking mode", platform.moonshot.ai
+# "Thinking models", openrouter.ai "Preserving reasoning"). Nobody else documents that they do.
+_WANTED = {
+    "api.deepseek.com": "reasoning_content",
+    "api.moonshot.ai": "reasoning_content",
+    "api.moonshot.cn": "reasoning_content",
+    "openrouter.ai": "reasoning_details",
+}
+
+
 class CompletionsWire:
     """See ``ohmo.providers.request_bytes.Wire``. A user fragment is a list of content parts without
-    its brackets."""
+    its brackets. ``wanted``: the key under which the endpoint wants back what its model thought,
+    "": it does not."""
+
+    def __init__(self, wanted: str = "") -> None:
+        self._wanted = wanted
 
     def fragment(
-        self,
-        step: Step,
-        conversation: Conversation,
-        read_image: ReadImage,
-        *,
-        thinking: bool,  # noqa: ARG002 - there is none on this wire
+        self, step: Step, conversation: Conversation, read_image: ReadImage, *, thinking: bool
     ) -> bytes:
         match step:
             case ModelStep():
-                return _assistant(step, conversation)
+                return _assistant(step, conversation, self._wanted if thinking else "")
             case UserStep():
                 return b",".join(
                     _part(block, read_image)
@@ -198,7 +226,7 @@ class CompletionsWire:
         return b",".join(messages)
 
 
-def _assistant(step: ModelStep, conversation: Conversation) -> bytes:
+def _assistant(step: ModelStep, conversation: Conversation, wanted: str) -> bytes:
     text = "\n\n".join(
         block.text for block in step.blocks if isinstance(block, Text) and block.text.strip()
     )
@@ -215,6 +243,13 @@ def _assistant(step: ModelStep, conversation: Conversation) -> bytes:
         "role": "assistant",
         "content": text or (None if calls else "(no answer)"),
     }
+    if wanted:
+        for block in step.blocks:
+            if isinstance(block, Thinking) and block.provider == KEPT:
+                thought: dict[str, Json] = json.loads(block.opaque)
+                message |= thought if wanted in thought else {}
+        if calls and wanted == "reasoning_content":  # refused without, also where nobody thought
+            message.setdefault(wanted, "")
     return dump(message | {"tool_calls": calls} if calls else message)
 
 
@@ -222,8 +257,8 @@ def _part(block: Text | Image, read_image: ReadImage) -> bytes:
     if isinstance(block, Text):
         return dump({"type": "text", "text": block.text})
     data = read_image(block)
-    if data is None:
-        return dump({"type": "text", "text": f"(the image {block.path.name} is no longer there)"})
+    if isinstance(data, Unseen):
+        return dump({"type": "text", "text": picture_line(block, data)})
     return dump(
         {
             "type": "image_url",
@@ -249,15 +284,27 @@ class Completions:
     def __init__(self, base_url: str | None) -> None:
         self._base_url = base_url
         self._dialects: dict[str, Dialect] = {}
-        self.rendering = Rendering(
+        self._wanted = _WANTED.get(urlsplit(base_url or "").hostname or "", "")
+        self.rendering = self._spoken()
+
+    def _spoken(self) -> Rendering:
+        return Rendering(
             "o",
-            CompletionsWire(),
+            CompletionsWire(self._wanted),
             lambda request: head(request, self._dialect(request.model)),
-            lambda head, closed, tail: [head, closed, b"," if closed else b"", tail, b"]}"],
+            lambda head, closed, tail: [head, closed, b"," if closed else b"", tail],
+            closing=self._closing,
         )
+
+    def _closing(self, request: ModelRequest) -> bytes:
+        return closing(request, keyed=self._dialect(request.model).cache_key)
 
     def learns(self, request: ModelRequest, message: str) -> bool:
         """Whether the next try is better for what this refusal says."""
+        if "reasoning_content" in message and self._wanted != "reasoning_content":
+            self._wanted = "reasoning_content"
+            self.rendering = self._spoken()
+            return True
         better = learnt(self._dialect(request.model), message)
         if better is None:
             return False
@@ -290,4 +337,38 @@ def head(request: ModelRequest, dialect: Dialect) -> Head:
     start = dump({"role": "system", "content": system}) + b"," if system else b""
     return Head.of(
         dump(keys)[:-1] + b',"messages":[' + start, parameters, keys.get("tools"), system
+    )
+
+
+def closing(request: ModelRequest, *, keyed: bool) -> bytes:
+    """Behind the conversation, so that requests of all threads begin alike. ``prompt_cache_key``:
+    the same for all requests of a conversation, also after a restart: a digest of the words it
+    began with ("Prompt caching": requests that begin alike and name the same key go to one
+    machine)."""
+    if not keyed:
+        return b"]}"
+    words = sha256()
+    for step in request.steps:
+        if isinstance(step, ModelStep):
+            break
+        if isinstance(step, UserStep):
+            said = (block.text for block in step.blocks if isinstance(block, Text))
+            words.update("\n".join(said).encode("utf-8", "replace"))
+    return b'],"prompt_cache_key":%b}' % dump(f"ohmo-{short(words.digest(), 16)}")
+
+
+def counted(request: ModelRequest, counts: Mapping[str, Any], sent: str, said: str) -> Usage:
+    """``sent`` and ``said``: what the API calls its counts. What was thought is within ``said``;
+    what came from the cache or went there is within ``sent``."""
+    details = cast("Mapping[str, Any]", counts.get(f"{sent}_details") or {})
+    cached = int(details.get("cached_tokens") or 0)
+    written = int(details.get("cache_write_tokens") or 0)
+    return Usage(
+        request.model,
+        request.purpose,
+        input=max(0, int(counts.get(sent) or 0) - cached - written),
+        cached=cached,
+        written=written,
+        output=int(counts.get(said) or 0),
+        micro_usd=None,
     )

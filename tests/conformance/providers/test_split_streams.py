@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from ohmo.contracts.messages import UserStep
 from ohmo.contracts.provider import ModelRequest, Reply
 from ohmo.providers.anthropic.client import Reading
-from ohmo.providers.openai.reading import CompletionsReading, ResponsesReading
+from ohmo.providers.openai.client import CompletionsReading
+from ohmo.providers.openai.responses_wire import ResponsesReading
 from ohmo.providers.sdk.event_stream import EventDecoder
 from tests.platforms.model import anthropic_wire, openai_wire, responses_wire
 from tests.platforms.model.script import Call, Turn

@@ -49,7 +49,12 @@ def chunks(
     yield choice({"role": "assistant", "content": ""})
     if turn.thinking is not None:
         for piece in pieces(turn.thinking, turn.chunks):
-            yield choice({"reasoning_content": piece})
+            if "reasoning_details" in turn.quirks:  # OpenRouter sends both
+                detail = {"type": "reasoning.text", "text": piece, "index": 0, "signature": None}
+                yield choice({"reasoning": piece, "reasoning_details": [detail]})
+            else:
+                name = "reasoning" if "reasoning" in turn.quirks else "reasoning_content"
+                yield choice({name: piece})
     if text:
         for piece in pieces(text, turn.chunks):
             yield choice({"content": piece})

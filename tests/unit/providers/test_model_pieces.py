@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from ohmo.contracts.errors import (
     BadKey,
@@ -308,8 +310,8 @@ def nobody(found: Mapping[str, Sequence[Listed]] = {}):
             {"ANTHROPIC_API_KEY": ""},
             "offline",
             (
-                "no ANTHROPIC_API_KEY or OPENAI_API_KEY in the environment, no LM Studio, Ollama or"
-                " vLLM on this machine"
+                "no ANTHROPIC_API_KEY or OPENAI_API_KEY in the environment, no LM Studio, Ollama,"
+                " vLLM or llama.cpp on this machine"
             ),
         ),
     ],
@@ -336,6 +338,27 @@ async def test_auto_finds_a_local_server_takes_its_window_and_gives_it_no_key() 
         40_960,
         None,
     )
+
+
+@pytest.mark.parametrize("port", [1234, 11434, 8000, 8080])
+async def test_auto_finds_every_local_server_where_it_listens_by_itself(port: int) -> None:
+    servers = {f"http://127.0.0.1:{port}": [Listed("m", None)]}
+    wanted = Endpoint("auto", headers={"X-Team": "secret"})
+    found = (await detect(wanted, manifests(scan), {}, ask=nobody(servers))).endpoint
+    assert (found.model, found.base_url) == ("m", f"http://127.0.0.1:{port}")
+    assert not found.headers  # nothing secret goes to a server that was merely found
+
+
+async def test_the_window_a_local_server_has_loaded_is_taken() -> None:
+    said = {"data": [{"id": "qwen", "meta": {"n_ctx": 16_384, "n_ctx_train": 40_960}}]}
+
+    async def models(_: web.Request) -> web.Response:
+        return web.json_response(said)
+
+    app = web.Application()
+    app.router.add_get("/v1/models", models)
+    async with TestServer(app) as server:
+        assert await probe(str(server.make_url("")).rstrip("/")) == [Listed("qwen", 16_384)]
 
 
 async def test_a_key_in_an_automatic_profile_goes_to_its_maker() -> None:

@@ -28,7 +28,7 @@ from ohmo.contracts.messages import (
 from ohmo.providers.anthropic.wire import MessagesWire, marked
 from ohmo.providers.openai.responses_wire import ResponsesWire
 from ohmo.providers.openai.wire import CompletionsWire
-from ohmo.providers.request_bytes import ConversationCache, Wire, true_type
+from ohmo.providers.request_bytes import GONE, ConversationCache, Unseen, Wire, true_type
 from tests.platforms.model.responses_wire import fault as responses_fault
 from tests.platforms.model.validity import anthropic_fault, openai_fault
 
@@ -41,8 +41,8 @@ THOUGHTS = {
 }
 
 
-def no_picture(_: Image) -> str | None:
-    return None
+def no_picture(_: Image) -> Unseen:
+    return GONE
 
 
 def said(text: str, person: str = "ada") -> UserStep:

@@ -16,7 +16,7 @@ from ohmo.contracts.provider import ModelRequest
 from ohmo.providers.anthropic.wire import MessagesWire
 from ohmo.providers.openai.responses_wire import ResponsesWire
 from ohmo.providers.openai.wire import CompletionsWire
-from ohmo.providers.request_bytes import ConversationCache, Wire
+from ohmo.providers.request_bytes import GONE, ConversationCache, Unseen, Wire
 from ohmo_testing.scripted import Says
 from tests.platforms.model.responses_wire import fault as responses_fault
 from tests.platforms.model.validity import anthropic_fault, openai_fault
@@ -82,8 +82,8 @@ def _written(wire: Wire, request: ModelRequest) -> list[dict[str, object]]:
     return json.loads(b"[" + bytes(body) + (b"," if body and tail else b"") + tail + b"]")
 
 
-def _no_picture(_: Image) -> str | None:
-    return None
+def _no_picture(_: Image) -> Unseen:
+    return GONE
 
 
 def _script(rig: Rig, rounds: list[list[str]]) -> None:
