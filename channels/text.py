@@ -70,6 +70,13 @@ def code_span(text: str) -> str:
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
+def fenced(text: str, language: str = "") -> str:
+    """As a block of code (CommonMark 4.5); the fence is longer than any inside."""
+    runs = re.findall("`{3,}", text)
+    fence = "`" * max(3, max(map(len, runs), default=0) + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
 # Plain words
 
 

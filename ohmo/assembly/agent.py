@@ -11,7 +11,9 @@ from pathlib import Path
 from channels.contract import Address, Clock
 from channels.record import record
 from ohmo.ambient import Failpoint
+from ohmo.assembly.checkpoints import around_turns
 from ohmo.assembly.tool_systems import systems_of
+from ohmo.checkpoints.folders import Folders
 from ohmo.config.load import Config
 from ohmo.context.rules import repository_of
 from ohmo.contracts.cron import JobTools
@@ -19,8 +21,8 @@ from ohmo.contracts.outbox import Grant
 from ohmo.contracts.provider import AskOnce, Call
 from ohmo.contracts.tool import Toolbox
 from ohmo.discovery import load, scan
-from ohmo.engine.executor import Executor
-from ohmo.engine.loop import Engine, Reasoner
+from ohmo.engine.executor import Executor, nothing_before
+from ohmo.engine.loop import Engine, Reasoner, nothing_after
 from ohmo.logs.redaction import Redactor
 from ohmo.memory.desk import Memory, MemorySettings
 from ohmo.permissions.gate import LayeredGate
@@ -44,6 +46,7 @@ class AgentParts:
     policies: Policies
     gate: LayeredGate
     ask: AskOnce  # for anything but the next step of a turn
+    folders: Folders  # of checkpoints
 
 
 async def build_model(config: Config, environ: Mapping[str, str]) -> build.Model:
@@ -84,11 +87,13 @@ def build_agent(
     cron: JobTools | None = None,
     largest: Callable[[Address], int | None] = lambda _: None,
     memory: Memory | None = None,
+    folders: Folders,
 ) -> AgentParts:
     """``call``: asks the model for the steps of turns, ``ask`` for everything else. ``grants``:
     what people have allowed for longer than once.
     ``cron``: where jobs are made, None: the model cannot. ``largest``: bytes of one file a place
-    can be shown. ``memory``: None: nothing is remembered."""
+    can be shown. ``folders``: where checkpoints are kept.
+    ``memory``: None: nothing is remembered."""
     # Commands find ``ohmo`` itself, wherever it is installed; whatever else has the name comes
     # first.
     path = environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -118,16 +123,19 @@ def build_agent(
     toolbox = Catalogue(load_tools(bench))
     policies = Policies(snapshot, host)
     gate = LayeredGate(policies.judging, grants)
+    turns = around_turns(config, folders, home)
     executor = Executor(
         toolbox,
         gate,
         width=config.limits.parallel_tools,
         failpoint=failpoint,
         redact=redactor(config),
+        before=nothing_before if turns is None else turns.before,
     )
     reasoner = Reasoner(call, failpoint=failpoint)
-    engine = Engine(reasoner, executor, max_steps=config.limits.max_steps)
-    return AgentParts(engine, model, toolbox, bench, policies, gate, ask)
+    after = nothing_after if turns is None else turns.after
+    engine = Engine(reasoner, executor, max_steps=config.limits.max_steps, after=after)
+    return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders)
 
 
 def build_memory(config: Config, environ: Mapping[str, str], clock: Clock) -> Memory:

@@ -21,6 +21,7 @@ from ohmo.approvals.answering import Approvals
 from ohmo.bus import MessageBus
 from ohmo.config.load import Config
 from ohmo.contracts.agent import Event
+from ohmo.contracts.checkpoints import CheckpointRows
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.provider import Call
 from ohmo.contracts.reports import Reports
@@ -86,7 +87,7 @@ def spans(environ: Mapping[str, str]) -> Any | None:
     return make(url, environ, ohmo.__version__)
 
 
-class HouseStore(Store, Reports, Protocol):
+class HouseStore(Store, Reports, CheckpointRows, Protocol):
     """What both drivers are: the durable store and its reports."""
 
     availability: Availability  # whether it takes what is written

@@ -17,6 +17,7 @@ from ohmo.approvals.cards import JobPeople, routed
 from ohmo.approvals.lapsing import expire
 from ohmo.approvals.questions import OpenQuestions
 from ohmo.assembly.agent import AgentParts, build_agent, build_memory, no_such_model
+from ohmo.assembly.checkpoints import build_folders, build_taking_back
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork, build_hooks
 from ohmo.assembly.deps import Deps, Environment, HouseStore, HouseWatch
 from ohmo.assembly.messages import Wired, build_board, build_intake, build_pool, manifests, roles
@@ -152,6 +153,7 @@ async def build_house(
         cron=clockwork.tools(store.thread),
         largest=deps.connections.largest,
         memory=build_memory(config, environment.environ, environment.clock),
+        folders=build_folders(config, environment, store),
     )
     return _build(deps, wired, model, agent, clockwork, questions, (*warnings, *wired.broken), sent)
 
@@ -177,7 +179,7 @@ def _build(
     status = build_status(deps, model, pool, board, clockwork, warnings, memory_watch)
     replaying = Replaying(store, planner.of, model, agent.toolbox, agent.gate)
     memory = agent.workbench.memory
-    desk = _desk(deps, model, status, pool, questions, clockwork, known, replaying, memory)
+    desk = _desk(deps, agent, status, pool, questions, clockwork, known, replaying)
     again = asyncio.Event()
     full_auto = FullAuto(store, store, clock, deps.config.permissions.mode)
     intake = build_intake(deps, pool, clockwork, desk, again, questions, full_auto)
@@ -225,15 +227,16 @@ def _planner(deps: Deps, agent: AgentParts, clockwork: Clockwork) -> Planner:
 
 def _desk(
     deps: Deps,
-    model: build.Model,
+    agent: AgentParts,
     status: StatusReporter,
     pool: Pool,
     questions: OpenQuestions,
     clockwork: Clockwork,
     known: Mapping[str, Command],
     replaying: Replaying,
-    memory: Memory | None,
 ) -> CommandQueries:
+    memory = agent.workbench.memory
+    hides = agent.workbench.sensitive.hides
     return CommandQueries(
         store=deps.store,
         reports=deps.store,
@@ -244,10 +247,11 @@ def _desk(
         access=deps.access,
         now=deps.environment.clock,
         clock=clockwork.desk,
-        configured=model.models,
+        configured=agent.model.models,
         zone=clockwork.zone,
         context=replaying.context,
         memory=None if memory is None else partial(remembered, memory, deps.config.workspace),
+        checkpoints=build_taking_back(agent.folders, deps.config, hides, clockwork.zone),
     )
 
 

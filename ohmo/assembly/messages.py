@@ -337,6 +337,7 @@ def build_intake(
             new_id=environment.new_id,
             clock=environment.clock,
             restart=again.set,
+            checkpoints=desk.checkpoints,
         )
     )
     courtesies = Courtesies(

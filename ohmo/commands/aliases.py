@@ -19,6 +19,7 @@ SAME: Mapping[str, str] = {
     "plan": "mode plan",
     "reasoning": "effort",
     "reset": "new",
+    "rewind": "rollback",
     "stats": "usage",
     "think": "effort",
     "tokens": "usage",
@@ -48,10 +49,10 @@ _NO = "There is no `/{}` here. `/help` shows what there is."
 _LINES: Mapping[str, str] = {
     _LATER: (
         "agents autopilot compact doctor dream hooks keybindings mcp output-style"
-        " plugin reload-plugins rewind rollback skills subagents summary tasks undo upgrade vim"
+        " plugin reload-plugins skills subagents summary tasks upgrade vim"
     ),
     _ASK: (
-        "branch bug commit diff files history image issue pr_comments pr-comments review search"
+        "branch bug commit files history image issue pr_comments pr-comments review search"
         " ship todos"
     ),
     _GOES_ON: "continue resume load save session sessions",

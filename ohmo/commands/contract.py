@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Literal, Protocol
 
 from channels.contract import Address, Inbound
@@ -29,9 +30,10 @@ EVERYBODY: frozenset[Standing] = frozenset({"guest", "user", "admin", "owner"})
 
 @record
 class Reply:
-    """Only words."""
+    """Only words, and what is too long for them."""
 
     text: str
+    files: tuple[Path, ...] = ()
 
 
 @record
@@ -81,7 +83,17 @@ class Retry:
     letters: tuple[int, ...]  # numbers of dead letters of the thread
 
 
-Effect = Reply | Stop | Choose | Decide | RunNow | Restart | Retry
+@record
+class TakeBack:
+    """Files become what they were before the last turn (``undo``) or the last ``back`` changes;
+    ``force``: also those that somebody else changed since."""
+
+    kind: Literal["undo", "rollback"]
+    back: int
+    force: bool
+
+
+Effect = Reply | Stop | Choose | Decide | RunNow | Restart | Retry | TakeBack
 
 
 class Desk(Protocol):
@@ -119,6 +131,10 @@ class Desk(Protocol):
         ...
 
     async def why(self, thread: str, number: str) -> str: ...
+    async def diff_of(self, thread: str, back: int) -> tuple[str, tuple[Path, ...]]:
+        """What the change did that lies so many changes back, in words and as a file."""
+        ...
+
     def running_turn(self, thread: str) -> str | None: ...
     def free_until(self) -> tuple[datetime, str]:
         """When a full_auto that is chosen now ends, and that in words."""
@@ -169,6 +185,31 @@ class Command:
             " message of their own."
         )
         return replace(effect, text=text)
+
+
+async def taking_back(order: Order, desk: Desk, effect: TakeBack) -> Effect:
+    """Not while a turn is open: it would go on with files that are others by then."""
+    info = await desk.thread(order.thread)
+    if info is not None and info.state in ("running", "parked"):
+        return Reply("A turn is open here: wait for its end, or say `/stop` first.")
+    return effect
+
+
+_FORCE = re.compile(r"\s*[-\u2012-\u2015]+force\s*$", re.IGNORECASE)  # of two dashes or one long
+
+
+def forced(argument: str) -> tuple[str, bool]:
+    """An argument without ``--force`` behind it, and whether it was there."""
+    words = _FORCE.sub("", f" {argument}").strip()
+    return words, words != argument.strip()
+
+
+def changes_ago(argument: str) -> int | None:
+    """1 for the last; None: it is no number."""
+    if not argument:
+        return 1
+    plain = argument.isascii() and argument.isdigit() and len(argument) < 5
+    return int(argument) if plain and int(argument) else None
 
 
 def parse(text: str) -> tuple[str, str] | None:

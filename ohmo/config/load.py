@@ -20,6 +20,7 @@ from ohmo.config.home import Home, find_home
 from ohmo.config.models import (
     Access,
     Backups,
+    Checkpoints,
     Control,
     Cron,
     Limits,
@@ -68,6 +69,7 @@ class Config:
     webhooks: Mapping[str, Webhook]
     retention: Retention
     backups: Backups
+    checkpoints: Checkpoints
     web_search: WebSearch
     written: Written = field(repr=False)
     source: Source = field(repr=False)
@@ -139,6 +141,7 @@ def load(
         webhooks=written.webhooks,
         retention=written.retention,
         backups=written.backups,
+        checkpoints=written.checkpoints,
         web_search=written.web_search,
         written=written,
         source=source,

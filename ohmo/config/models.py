@@ -226,6 +226,13 @@ class Backups(Section):
     folder: Place | None = None  # None: $OHMO_HOME/backups
 
 
+class Checkpoints(Section):
+    enabled: Flag = True
+    per_thread: Count = 20
+    size: Size = 2**30
+    timeout: Duration = timedelta(seconds=20)
+
+
 class WebSearch(Section):
     provider: Literal["brave", "tavily", "searxng"] | None = None
     api_key: Secret | None = None
@@ -300,6 +307,7 @@ class Written(Section):
     memory: MemoryKeys = MemoryKeys()
     retention: Retention = Retention()
     backups: Backups = Backups()
+    checkpoints: Checkpoints = Checkpoints()
     web_search: WebSearch = WebSearch()
     images: Images = Images()
     remotes: Mapping[Name, OtherHouse] = Field(default_factory=dict)

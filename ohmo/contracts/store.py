@@ -86,9 +86,11 @@ class Mailbox(Protocol):
         *,
         person: PersonRow | None = None,
         settings: ThreadSettings | None = None,
+        told: UserStep | None = None,
     ) -> bool:
-        """End one arrival with its effect and its reply. False: it had ended before, nothing was
-        written."""
+        """End one arrival with its effect and its reply. ``told``: a step that the next turn of the
+        thread finds, behind the last one; left out while a turn is open. False: it had ended
+        before, nothing was written."""
         ...
 
     async def stop(

@@ -131,6 +131,7 @@ def _background_tasks(
     house: House, config: Config
 ) -> list[tuple[str, Callable[[], Awaitable[object]]]]:
     """In the order of the start: what can speak and think before what can hear."""
+    tidy = house.agent.folders.tidy
     return [
         ("bus", house.bus.run),
         ("questions", house.questions.run),
@@ -143,7 +144,7 @@ def _background_tasks(
         ("orphans", reap),
         ("expiry", lambda: expiry(house.store, house.expire, house.environment.clock)),
         ("full_auto", house.full_auto.run),
-        ("upkeep", lambda: let_go(config, house.store, house.environment.clock.before)),
+        ("upkeep", lambda: let_go(config, house.store, house.environment.clock.before, tidy=tidy)),
         ("backups", lambda: keep_backups(config, house.notices, house.environment.clock)),
         *([] if config.safe else [("cron", house.clockwork.scheduler.run)]),
         ("channels", house.board.run),

@@ -16,6 +16,7 @@ from ohmo.contracts.turns import Claim
 from ohmo.database.store_health import Availability, WatchedDriver, watch
 from ohmo.store import (
     approvals,
+    checkpoints,
     cron_jobs,
     inbox,
     inbox_claim,
@@ -216,6 +217,11 @@ class SqlStore(_OverDriver):
     rebase_job = writes(cron_jobs.rebase_job)
     occurrences = reads(cron_jobs.occurrences, slow=True)
     claimed = reads(cron_jobs.claimed)
+
+    # what was kept of folders
+    keep_checkpoint = writes(checkpoints.keep_checkpoint)
+    drop_checkpoints = writes(checkpoints.drop_checkpoints)
+    checkpoints = reads(checkpoints.checkpoints)
 
     # time
     rebase = writes(maintenance.rebase)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from difflib import get_close_matches
@@ -21,6 +21,7 @@ from ohmo.contracts.agent import (
     OpenCall,
     Parked,
     PlanUpdated,
+    Status,
     ToolDone,
     ToolProgress,
     ToolRefused,
@@ -54,7 +55,15 @@ UNKNOWN = (
 HINT_AT = 3  # equal calls with equal results
 STOP_AT = 5
 FEW_TOOLS = 30  # so many are all named to a model that asks for one that is not there
-ToolEvent = ToolStarted | ToolRefused | ToolProgress | ToolDone | PlanUpdated
+ToolEvent = ToolStarted | ToolRefused | ToolProgress | ToolDone | PlanUpdated | Status
+Before = Callable[[CallContext, Footprint], Awaitable[Sequence[str]]]
+"""Awaited before a call that may change something; lines for whoever watches."""
+
+
+async def nothing_before(context: CallContext, footprint: Footprint) -> Sequence[str]:
+    """Nothing has to happen before it."""
+    del context, footprint
+    return ()
 
 
 @record
@@ -153,8 +162,9 @@ class _Call:
 
 
 class Executor:
-    """``failpoint`` is hit as tool.before, tool.running, tool.after. ``redact`` takes secrets out
-    of what a tool says: the model, the transcript and whoever watches read it without them."""
+    """``before``: keeps what a call may change. ``failpoint`` is hit as tool.before, tool.running,
+    tool.after. ``redact`` takes secrets out of what a tool says: the model, the transcript and
+    whoever watches read it without them."""
 
     def __init__(
         self,
@@ -164,12 +174,14 @@ class Executor:
         width: int = 8,
         failpoint: Callable[[str], None],
         redact: Callable[[str], str] = str,
+        before: Before = nothing_before,
     ) -> None:
         self._toolbox = toolbox
         self._gate = gate
         self._width = width
         self._failpoint = failpoint
         self._redact = redact
+        self._before = before
         self._writing: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
 
     async def execute(
@@ -260,6 +272,9 @@ class Executor:
         line = summary(call.call, self._redact)
         call.emit(ToolStarted(call.turn, call.call.id, name, line))
         context = replace(call.context, word=decision.word, judged=decision.judged)
+        if prepared.footprint.effect in ("once", "repeatable"):
+            for line in await self._kept(context, prepared.footprint):
+                call.emit(Status(call.turn, line))
         async with AsyncExitStack() as stack:
             # Calls that write the same path never overlap.
             for path in _written(prepared.footprint):
@@ -286,6 +301,14 @@ class Executor:
                 output = _error(prepared.call, why)
             self._failpoint("tool.after")
         await call.end(output)
+
+    async def _kept(self, context: CallContext, footprint: Footprint) -> Sequence[str]:
+        try:
+            return await self._before(context, footprint)
+        except (StoreError, Unavailable):
+            raise
+        except Exception as error:  # noqa: BLE001 - what cannot be kept is said, and changed all the same
+            return (f"No checkpoint ({type(error).__name__}: {error}): this cannot be undone.",)
 
     async def _judge(self, call: _Call, prepared: _Prepared) -> Decision:
         try:

@@ -4,7 +4,7 @@ model."""
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
 from ohmo.contracts.agent import (
@@ -29,16 +29,38 @@ from ohmo.engine.executor import Executor, LoopGuard
 Thought = TextDelta | TextReset | ModelDone | Status
 
 
-class Engine:
-    """The built-in agent. ``max_steps``: model calls of a turn, over restarts and questions."""
+async def nothing_after(turn: str) -> None:
+    """Nothing has to happen after it."""
+    del turn
 
-    def __init__(self, reasoner: Reasoner, executor: Executor, *, max_steps: int) -> None:
+
+class Engine:
+    """The built-in agent. ``max_steps``: model calls of a turn, over restarts and questions.
+    ``after``: told when a turn runs no more, however it ended."""
+
+    def __init__(
+        self,
+        reasoner: Reasoner,
+        executor: Executor,
+        *,
+        max_steps: int,
+        after: Callable[[str], Awaitable[None]] = nothing_after,
+    ) -> None:
         self._reasoner = reasoner
         self._executor = executor
         self._max_steps = max_steps
+        self._after = after
 
     async def run(self, turn: str, ledger: Ledger) -> AsyncGenerator[Event | Ended]:
         """New turn, resumed turn and answered question are the same loop."""
+        try:
+            async with aclosing(self._steps(turn, ledger)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            await self._after(turn)
+
+    async def _steps(self, turn: str, ledger: Ledger) -> AsyncGenerator[Event | Ended]:
         guard = LoopGuard()
         for _ in range(self._max_steps - ledger.model_calls()):
             calls = ledger.open_calls()

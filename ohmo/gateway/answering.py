@@ -13,6 +13,7 @@ from ohmo.approvals.cards import elsewhere, is_whole, parse_choice, stands, trie
 from ohmo.approvals.lapsing import LateAnswers, parse_run
 from ohmo.approvals.questions import Shown, aimed, permission_under, verdict_of
 from ohmo.commands.contract import Decide, Desk
+from ohmo.contracts.messages import UserStep
 from ohmo.contracts.outbox import Asked, Lapsed, PostRow, Scope
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import Accepted, Ending, PersonRow, ThreadSettings
@@ -40,6 +41,7 @@ class Ended:
     posts: tuple[PostRow, ...] = ()
     person: PersonRow | None = None
     settings: ThreadSettings | None = None
+    told: UserStep | None = None  # to the model, behind the last turn
     then: Callable[[], Awaitable[None]] = no_effect
 
 

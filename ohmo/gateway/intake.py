@@ -219,5 +219,6 @@ class Intake:
             ended.posts,
             person=ended.person,
             settings=ended.settings,
+            told=ended.told,
         )
         await ended.then()

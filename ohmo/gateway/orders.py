@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
-from channels.contract import Clock, Inbound
+from channels.contract import Clock, Inbound, Outbound
 from channels.record import record
 from channels.text import code_span, literal, wall
 from ohmo.ambient import NewId
 from ohmo.approvals.answering import remembered_by
 from ohmo.approvals.cards import closing
 from ohmo.approvals.questions import OpenQuestions
+from ohmo.checkpoints.taking_back import TakingBack
 from ohmo.commands.contract import (
     Choose,
     Command,
@@ -28,6 +30,7 @@ from ohmo.commands.contract import (
     RunNow,
     Standing,
     Stop,
+    TakeBack,
     is_order,
     parse,
     unknown,
@@ -35,7 +38,7 @@ from ohmo.commands.contract import (
 from ohmo.context.usage import ContextUsage
 from ohmo.contracts.cron import BadJob, By, JobRow, NoSuchJob
 from ohmo.contracts.inwriter import Rest, no_rest
-from ohmo.contracts.messages import cost_words
+from ohmo.contracts.messages import Text, UserStep, cost_words
 from ohmo.contracts.outbox import OWN_CHANNELS, Asked, Lapsed, PostRow
 from ohmo.contracts.reports import ArrivalInfo, HouseStatus, Reports, ThreadInfo
 from ohmo.contracts.store import Store
@@ -74,6 +77,7 @@ class OrdersDeps:
     new_id: NewId
     clock: Clock
     restart: Callable[[], None] = lambda: None
+    checkpoints: TakingBack | None = None
 
 
 class Orders:
@@ -88,6 +92,7 @@ class Orders:
         self._new_id = deps.new_id
         self._clock = deps.clock
         self._restart = deps.restart
+        self._checkpoints = deps.checkpoints
 
     async def carry_out(
         self, accepted: Accepted, said: Inbound, standing: Standing
@@ -119,8 +124,15 @@ class Orders:
         self, accepted: Accepted, said: Inbound, effect: Effect, *, owner: bool
     ) -> Ended | None:
         match effect:
-            case Reply(text):
-                return self._answered(said, text)
+            case Reply(text, files):
+                post = PostRow(self._new_id(), "notice", Outbound(said.address, text, files=files))
+                return Ended("answered", posts=(post,))
+            case TakeBack(kind, back, force):
+                assert self._checkpoints is not None
+                where = (accepted.thread, accepted.seq)
+                taken = await self._checkpoints.take_back(*where, kind, back, force=force)
+                told = UserStep((Text(taken.told),), "house", "notice") if taken.told else None
+                return replace(self._answered(said, taken.text), told=told)
             case Choose(text, chosen):
 
                 async def chose() -> None:
@@ -189,6 +201,7 @@ class CommandQueries:
     zone: tzinfo = UTC  # in which times are told
     context: Callable[[ThreadInfo], Awaitable[ContextUsage]] | None = None
     memory: Callable[[Order], Awaitable[str]] | None = None
+    checkpoints: TakingBack | None = None
 
     async def open_questions(self, thread: str) -> list[Asked]:
         return await self.store.open_questions(thread)
@@ -262,6 +275,10 @@ class CommandQueries:
         if self.memory is None:
             return "There is no memory here."
         return await self.memory(order)
+
+    async def diff_of(self, thread: str, back: int) -> tuple[str, tuple[Path, ...]]:
+        assert self.checkpoints is not None
+        return await self.checkpoints.shown(thread, back)
 
     async def usage_today(self) -> str:
         lines: list[str] = []

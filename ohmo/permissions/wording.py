@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 
-from channels.text import code_span, literal
+from channels.text import code_span, fenced, literal
 from ohmo.contracts.messages import Json, ToolCall
 from ohmo.contracts.tool import CallContext, Footprint
 from ohmo.permissions.rules import READERS, Ruling
@@ -82,10 +82,7 @@ def argument(name: str, value: Json) -> str:
         return f"{name}: (empty)"  # an Edit that takes something away says so
     if not re.search(r"[\n`]", text) and text == text.strip() and len(text) <= 200:
         return f"{name}: `{text}`"
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"{name}:\n{fence}\n{text}\n{fence}"
+    return f"{name}:\n{fenced(text)}"
 
 
 def suggest_rule(call: ToolCall, footprint: Footprint, cwd: Path, shell: Shell) -> str:

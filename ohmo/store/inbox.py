@@ -11,6 +11,7 @@ from dataclasses import replace
 from channels.contract import Address, Edited, Inbound, Reacted
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.errors import LeaseLost
+from ohmo.contracts.messages import UserStep
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.turns import (
     Accepted,
@@ -33,8 +34,9 @@ from ohmo.store.codec import (
 from ohmo.store.cron_jobs import claim, claim_again
 from ohmo.store.known_people import first_with_words, meet, save_person
 from ohmo.store.outbox import speak
+from ohmo.store.running_turns import append
 from ohmo.store.statements import Moment, Op, Undo, milliseconds
-from ohmo.store.threads import WAITING, find_home, lock_thread, reserve, thread_id, touch
+from ohmo.store.threads import WAITING, Numbers, find_home, lock_thread, reserve, thread_id, touch
 
 Item = tuple[Arrival, Seat]
 Name = tuple[str, str, str]
@@ -296,20 +298,38 @@ def end_arrival(
     *,
     person: PersonRow | None = None,
     settings: ThreadSettings | None = None,
+    told: UserStep | None = None,
 ) -> Op[bool]:
     home = yield from find_home(thread)
     if home is None:
         raise Undo(False)
-    _, numbers = yield from reserve(at, home, posts, 0, lambda count: lock_thread(thread, count))
+    count = 0 if told is None else 1
+    _, numbers = yield from reserve(at, home, posts, count, lambda n: lock_thread(thread, n))
     if not (yield from end(at, thread, seq, ending, reason)):
         raise Undo(False)
     if person is not None:
         yield from save_person(at, person)
     if settings is not None:
         yield "UPDATE threads SET settings = ? WHERE thread = ?", (write_settings(settings), thread)
+    if told is not None:
+        yield from _tell(at, thread, numbers, told)
     yield from speak(at, home, numbers, posts, None)
     at.changed(thread)
     return True
+
+
+def _tell(at: Moment, thread: str, numbers: Numbers, told: UserStep) -> Op[None]:
+    """Behind the steps of the last turn. Another generation: who has them in memory reads anew."""
+    rows = yield (
+        """SELECT turn, state FROM turns WHERE thread = ?
+        ORDER BY CASE WHEN state IN ('running','parked') THEN 0 ELSE 1 END, began DESC, turn DESC
+        LIMIT 1""",
+        (thread,),
+    )
+    if not rows or rows[0][1] in ("running", "parked"):
+        return
+    yield from append(at, thread, numbers, rows[0][0], [told])
+    yield "UPDATE threads SET generation = generation + 1 WHERE thread = ?", (thread,)
 
 
 def again_as(number: int) -> str:

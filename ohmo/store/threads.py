@@ -358,7 +358,7 @@ def forget(at: Moment, thread: str) -> Op[bool]:
     if not (yield _AT_REST, (thread,)):
         raise Undo(False)
     yield _FORGET_SPEAKERS, (thread, thread)
-    for table in ("approvals", "outbox", "steps", "turns", "inbox"):
+    for table in ("approvals", "checkpoints", "outbox", "steps", "turns", "inbox"):
         yield f"DELETE FROM {table} WHERE thread = ?", (thread,)
     deleted = write_settings(ThreadSettings(shelf="deleted"))
     yield (

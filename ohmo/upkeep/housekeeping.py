@@ -32,9 +32,11 @@ async def let_go(
     store: Store,
     before: Callable[[timedelta], datetime],
     sleep: Sleep = asyncio.sleep,
+    tidy: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
     """Rows and files whose time is over go, a little at a time; None: nothing ever does, but edits
-    without an original are ended. ``before``: the moment that lies so far back."""
+    without an original are ended. ``before``: the moment that lies so far back.
+    ``tidy``: lets go of checkpoints."""
     keep, pause = config.retention, FIRST
     while True:
         await sleep(pause)
@@ -42,6 +44,8 @@ async def let_go(
         await store.prune(
             before(keep.inbox or FOREVER), transcripts=before(keep.transcripts or FOREVER)
         )
+        if tidy is not None:
+            await tidy()
         for folder, span in (
             (config.home.spill, keep.spill),
             (config.home.media, keep.media),

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 
+from ohmo.contracts.checkpoints import Checkpoint
 from ohmo.contracts.turns import ThreadSettings
 from tests.store_model.tables import Model
 
 
 class ModelChoices(Model):
+    async def keep_checkpoint(self, row: Checkpoint) -> None:
+        with self.transaction() as tables:
+            tables.checkpoints.setdefault(row.id, row)
+
+    async def checkpoints(self, thread: str | None = None) -> list[Checkpoint]:
+        found = [one for one in self.tables.checkpoints.values() if thread in (None, one.thread)]
+        return sorted(found, key=lambda one: (one.at, one.id))
+
+    async def drop_checkpoints(self, ids: Collection[str]) -> None:
+        with self.transaction() as tables:
+            tables.checkpoints = {
+                key: one for key, one in tables.checkpoints.items() if key not in ids
+            }
+
     async def choose(self, thread: str, settings: ThreadSettings) -> bool:
         if (row := self.tables.threads.get(thread)) is None:
             return False

@@ -387,6 +387,9 @@ class MemoryStore(ModelOutbox, ModelSpending, ModelChoices):
             tables.posts = {key: p for key, p in tables.posts.items() if p.row.thread != thread}
             tables.turns = {key: t for key, t in tables.turns.items() if t.thread != thread}
             tables.steps = {key: s for key, s in tables.steps.items() if key[0] != thread}
+            tables.checkpoints = {
+                key: c for key, c in tables.checkpoints.items() if c.thread != thread
+            }
             tables.questions = {key: q for key, q in tables.questions.items() if q.thread != thread}
             self._forget_speakers(thread, gone)
             self.change(

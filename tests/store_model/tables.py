@@ -12,6 +12,7 @@ from typing import TypeVar
 from channels.contract import Address, Inbound, Receipt
 from channels.record import record
 from ohmo.contracts.arrivals import Arrival, Wake
+from ohmo.contracts.checkpoints import Checkpoint
 from ohmo.contracts.cron import JobRow, OccurrenceRow
 from ohmo.contracts.errors import Conflict, LeaseLost
 from ohmo.contracts.inwriter import Closing
@@ -134,6 +135,7 @@ class Tables:
     seen: dict[tuple[str, str, str], Seen] = field(default_factory=dict[tuple[str, str, str], Seen])
     inbox: dict[tuple[str, int], Letter] = field(default_factory=dict[tuple[str, int], Letter])
     turns: dict[str, Turn] = field(default_factory=dict[str, Turn])
+    checkpoints: dict[str, Checkpoint] = field(default_factory=dict[str, Checkpoint])
     steps: dict[tuple[str, int], Logged] = field(default_factory=dict[tuple[str, int], Logged])
     posts: dict[str, Posted] = field(default_factory=dict[str, Posted])
     questions: dict[str, Question] = field(default_factory=dict[str, Question])

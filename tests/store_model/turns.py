@@ -174,6 +174,7 @@ class ModelMailbox(ModelJobs):
         *,
         person: PersonRow | None = None,
         settings: ThreadSettings | None = None,
+        told: UserStep | None = None,
     ) -> bool:
         letter = self.tables.inbox.get((thread, seq))
         if letter is None or letter.state == "ended":
@@ -184,9 +185,18 @@ class ModelMailbox(ModelJobs):
                 tables.people[person.channel, person.account, person.person] = person
             if settings is not None:
                 self.change(thread, settings=settings)
+            self._tell(thread, told)
             self.say(posts, None, thread)
             self._hints.append(Hint("state", thread))
         return True
+
+    def _tell(self, thread: str, told: UserStep | None) -> None:
+        turns = [turn for turn in self.tables.turns.values() if turn.thread == thread]
+        if told is None or not turns or any(t.state in ("running", "parked") for t in turns):
+            return
+        last = max(turns, key=lambda turn: (turn.began, turn.id))
+        self.log(thread, last.id, [told], once)
+        self.change(thread, generation=self.tables.threads[thread].generation + 1)
 
     async def retry_arrival(self, thread: str, seq: int) -> bool:
         letter = self.tables.inbox.get((thread, seq))

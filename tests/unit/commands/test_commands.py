@@ -34,7 +34,7 @@ from ohmo.contracts.turns import ThreadSettings
 
 KNOWN = commands()
 # Named in the documentation, not built yet.
-LATER = frozenset({"compact", "undo", "rollback", "agents"})
+LATER = frozenset({"compact", "agents"})
 # What is used most comes first.
 FIRST = ["new", "stop", "status", "model", "mode", "retry", "approve", "deny"]
 NEVER_QUEUED = "help stop new status approve deny mode queue steer usage whoami inbox why".split()

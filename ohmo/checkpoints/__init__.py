@@ -1,0 +1,1 @@
+"""What stood in a folder before a turn changed it, and how it comes back."""

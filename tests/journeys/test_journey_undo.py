@@ -1,0 +1,106 @@
+"""A person takes back what a turn did to their files: on the real daemon, in a real repository whose
+own state stays as it was byte for byte."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.journeys.at_keyboard import Keyboard, keyboard
+from tests.platforms.model.script import Call, Turn
+from tests.platforms.model.server import ModelServer
+from tests.programs import run_process
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def git_state(folder: Path) -> dict[str, str]:
+    """Every file of git's own."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted((folder / ".git").rglob("*"))
+        if path.is_file()
+    }
+
+
+def project(home: Keyboard, folder: Path) -> None:
+    run_process("git", "init", "-q", "-b", "trunk", folder, code=0)
+    (folder / "a.txt").write_text("one\n")
+    (folder / "b.txt").write_text("two\n")
+    run_process("git", "add", ".", cwd=folder, code=0)
+    person = ("-c", "user.name=me", "-c", "user.email=me@example.org")
+    run_process("git", *person, "commit", "-qm", "first", cwd=folder, code=0)
+    (folder / "b.txt").write_text("two, changed by hand\n")
+    free = {"allow": ["Write", "Edit", "Bash"]}
+    home.configure(home.written | {"workspace": str(folder), "permissions": free})
+
+
+def files(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
+
+
+async def test_a_turn_is_shown_taken_back_and_brought_again_and_the_model_knows(
+    tmp_path: Path,
+) -> None:
+    server = ModelServer()
+    async with keyboard(tmp_path, server, running=False) as home:
+        folder = tmp_path / "shop"
+        project(home, folder)
+        await home.daemon.start()
+        before, state = files(folder), git_state(folder)
+        a = {"command": "printf 'uno\\n' > a.txt; printf 'dos\\n' > b.txt; printf 'x\\n' > new.txt"}
+        server.next(Turn(calls=(Call("Bash", a),)), Turn(text="done"))
+        said = await home.ohmo("-p", "translate", "--output", "json")
+        thread = json.loads(said.out)["thread"]
+        after = files(folder)
+        assert after == {"a.txt": "uno\n", "b.txt": "dos\n", "new.txt": "x\n"}
+
+        async def say(words: str) -> str:
+            return (await home.ohmo("-p", words, "--resume", thread)).out
+
+        shown = await say("/diff")
+        assert "-one\n+uno" in shown
+        assert "-two, changed by hand\n+dos" in shown
+        assert "new.txt" in shown
+
+        undone = await say("/undo")
+        assert "As before" in undone
+        assert "Removed, because it was new" in undone
+        assert files(folder) == before
+        await say("and now?")
+        told = json.dumps(server.asked[-1].body["messages"])
+        assert "has taken back" in told
+        assert "new.txt" in told
+        replayed = await home.ohmo("sessions", "replay", thread)
+        assert replayed.code == 0, replayed.out
+
+        assert "As before" in await say("/rollback")
+        assert files(folder) == after
+        await say("/rollback")
+        assert files(folder) == before
+        assert git_state(folder) == state
+
+
+async def test_what_the_person_s_editor_changed_since_is_not_overwritten(tmp_path: Path) -> None:
+    server = ModelServer()
+    async with keyboard(tmp_path, server, running=False) as home:
+        folder = tmp_path / "shop"
+        project(home, folder)
+        await home.daemon.start()
+        edit = {"file_path": str(folder / "a.txt"), "content": "uno\n"}
+        server.next(Turn(calls=(Call("Write", edit),)), Turn(text="done"))
+        said = await home.ohmo("-p", "translate", "--output", "json")
+        thread = json.loads(said.out)["thread"]
+        (folder / "a.txt").write_text("mine\n")
+        refused = (await home.ohmo("-p", "/undo", "--resume", thread)).out
+        assert "Not undone" in refused
+        assert "a.txt" in refused
+        assert "--force" in refused
+        assert (folder / "a.txt").read_text() == "mine\n"
+        await home.ohmo("-p", "/undo --force", "--resume", thread)
+        assert (folder / "a.txt").read_text() == "one\n"
+        await home.ohmo("-p", "/rollback", "--resume", thread)
+        assert (folder / "a.txt").read_text() == "mine\n"
