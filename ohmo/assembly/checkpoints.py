@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import tzinfo
 from functools import partial
 from pathlib import Path
 
 from channels.text import wall
 from ohmo.ambient import Ambient
-from ohmo.assembly.deps import Environment
 from ohmo.checkpoints.folders import Folders, Limits
 from ohmo.checkpoints.taking_back import Showing, TakingBack
 from ohmo.checkpoints.turns import TurnCheckpoints
 from ohmo.config.load import Config
 from ohmo.context.rules import repository_of
-from ohmo.contracts.checkpoints import CheckpointRows
+from ohmo.contracts.turns import CheckpointRows
 from ohmo.logs.redaction import Redactor
 
 
-def build_folders(config: Config, environment: Environment, rows: CheckpointRows) -> Folders:
+def build_folders(
+    config: Config, environ: Mapping[str, str], rows: CheckpointRows, ambient: Ambient
+) -> Folders:
     chosen = config.checkpoints
-    return Folders(
-        config.home.root,
-        environment.environ,
-        rows,
-        Limits(chosen.per_thread, chosen.size, chosen.timeout.total_seconds()),
-        Ambient(environment.new_id, environment.clock, environment.failpoint),
-    )
+    limits = Limits(chosen.per_thread, chosen.size, chosen.timeout.total_seconds())
+    return Folders(config.home.root, environ, rows, limits, ambient)
 
 
 def around_turns(config: Config, folders: Folders, home: Path) -> TurnCheckpoints | None:

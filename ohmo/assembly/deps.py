@@ -16,16 +16,16 @@ from uuid import uuid4
 
 import ohmo
 from channels.record import record
-from ohmo.ambient import Failpoint, IdSource, NewId, inert
+from ohmo.ambient import Ambient, Failpoint, IdSource, NewId, inert
 from ohmo.approvals.answering import Approvals
 from ohmo.bus import MessageBus
 from ohmo.config.load import Config
 from ohmo.contracts.agent import Event
-from ohmo.contracts.checkpoints import CheckpointRows
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.provider import Call
 from ohmo.contracts.reports import Reports
 from ohmo.contracts.store import Hint, Store
+from ohmo.contracts.turns import CheckpointRows
 from ohmo.control.metrics import Metrics
 from ohmo.cron.scheduler import Alarm
 from ohmo.database.store_health import Availability
@@ -57,6 +57,11 @@ class Environment:
     boot: str = field(default_factory=boot_id)
     metrics: Metrics = field(default_factory=Metrics)
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def ambient(self) -> Ambient:
+        """What rooms need to know of this process."""
+        return Ambient(self.new_id, self.clock, self.failpoint)
 
     def marks(self, home: Path) -> MarkFile:
         """What is remembered of the clock in this home."""

@@ -153,7 +153,7 @@ async def build_house(
         cron=clockwork.tools(store.thread),
         largest=deps.connections.largest,
         memory=build_memory(config, environment.environ, environment.clock),
-        folders=build_folders(config, environment, store),
+        folders=build_folders(config, environment.environ, store, environment.ambient),
     )
     return _build(deps, wired, model, agent, clockwork, questions, (*warnings, *wired.broken), sent)
 

@@ -20,7 +20,7 @@ from ohmo.ambient import Ambient
 from ohmo.checkpoints.git import CannotKeep, Git
 from ohmo.checkpoints.history import deeds
 from ohmo.checkpoints.snapshots import PLAIN, Bounds, Kept, Snapshots
-from ohmo.contracts.checkpoints import Checkpoint, CheckpointRows
+from ohmo.contracts.turns import Checkpoint, CheckpointRows
 from ohmo.lifecycle import unbroken
 
 log = structlog.get_logger("ohmo.checkpoints")

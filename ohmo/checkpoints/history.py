@@ -8,7 +8,7 @@ from typing import Literal
 
 from channels.record import record
 from ohmo.checkpoints.restoring import MODULE, Change, Entry
-from ohmo.contracts.checkpoints import Checkpoint
+from ohmo.contracts.turns import Checkpoint
 
 Kind = Literal["undo", "rollback"]
 

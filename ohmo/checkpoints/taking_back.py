@@ -26,7 +26,7 @@ from ohmo.checkpoints.history import (
 )
 from ohmo.checkpoints.restoring import changes, not_new, now, patch, restore
 from ohmo.checkpoints.snapshots import Kept, Snapshots, status_of
-from ohmo.contracts.checkpoints import Checkpoint
+from ohmo.contracts.turns import Checkpoint
 
 _SAID = 2_500  # characters of a diff that are said
 _LISTED = 20  # files that are named

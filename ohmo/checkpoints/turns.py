@@ -13,8 +13,8 @@ import structlog
 from ohmo.checkpoints.folders import Folders
 from ohmo.checkpoints.git import CannotKeep
 from ohmo.checkpoints.snapshots import PLAIN, Kept
-from ohmo.contracts.checkpoints import Checkpoint
 from ohmo.contracts.tool import CallContext, Footprint
+from ohmo.contracts.turns import Checkpoint
 from ohmo.lifecycle import unbroken
 
 log = structlog.get_logger("ohmo.checkpoints")

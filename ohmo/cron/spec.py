@@ -349,3 +349,10 @@ def whole(moment: datetime) -> datetime:
 def in_utc(moment: datetime) -> str:
     """ISO 8601 as the API tells it."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def job_line(row: JobRow) -> str:
+    """A job as an item of a list."""
+    spec = row.body.spec
+    next_run = when_words(row.next_at, spec.tz) if row.enabled else "paused"
+    return f"- `{row.name}`: {rhythm(spec)}; next {next_run}"

@@ -36,7 +36,7 @@ from ohmo.commands.contract import (
     unknown,
 )
 from ohmo.context.usage import ContextUsage
-from ohmo.contracts.cron import BadJob, By, JobRow, NoSuchJob
+from ohmo.contracts.cron import BadJob, By, NoSuchJob
 from ohmo.contracts.inwriter import Rest, no_rest
 from ohmo.contracts.messages import Text, UserStep, cost_words
 from ohmo.contracts.outbox import OWN_CHANNELS, Asked, Lapsed, PostRow
@@ -44,7 +44,7 @@ from ohmo.contracts.reports import ArrivalInfo, HouseStatus, Reports, ThreadInfo
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import FREE, Accepted, ThreadSettings
 from ohmo.cron.desk import CronDesk
-from ohmo.cron.spec import rhythm, when_words
+from ohmo.cron.spec import job_line, when_words
 from ohmo.gateway.access import Access
 from ohmo.gateway.answering import Answering, Ended, notice
 from ohmo.memory.desk import Memory
@@ -304,20 +304,20 @@ class CommandQueries:
         try:
             match verb:
                 case "":
-                    lines = [_job_line(row) for row in await clock.list(by)]
+                    lines = [job_line(row) for row in await clock.list(by)]
                     if not lines:
                         return "There are no jobs. Say what shall be done and when, and I make one."
                     return "\n".join(lines)
                 case "pause" if name:
-                    return _job_line(await clock.pause(name, by))
+                    return job_line(await clock.pause(name, by))
                 case "resume" if name:
-                    return _job_line(await clock.resume(name, by))
+                    return job_line(await clock.resume(name, by))
                 case "remove" if name:
                     await clock.remove(name, by)
                     return f"Removed `{name}`."
                 case "history" if name:
                     job = await clock.job(name, by)
-                    lines = [_job_line(job)]
+                    lines = [job_line(job)]
                     for run in await clock.history(name, by, limit=10):
                         reason = f" ({run.reason})" if run.reason else ""
                         due = when_words(run.due, job.body.spec.tz)
@@ -395,9 +395,3 @@ async def remembered(memory: Memory, workspace: Path, order: Order) -> str:
 def _messages(rows: Sequence[ArrivalInfo], thread: str) -> list[ArrivalInfo]:
     """Those of a thread that wait for a turn, or waited."""
     return [row for row in rows if row.thread == thread and row.kind in ("message", "wake")]
-
-
-def _job_line(row: JobRow) -> str:
-    spec = row.body.spec
-    next_run = when_words(row.next_at, spec.tz) if row.enabled else "paused"
-    return f"- `{row.name}`: {rhythm(spec)}; next {next_run}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ohmo.contracts.checkpoints import Checkpoint
+from ohmo.contracts.turns import Checkpoint
 from ohmo.store.codec import column, from_column
 from ohmo.store.statements import Moment, Op, instant, milliseconds
 

@@ -6,8 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 
-from ohmo.contracts.checkpoints import Checkpoint
-from ohmo.contracts.turns import ThreadSettings
+from ohmo.contracts.turns import Checkpoint, ThreadSettings
 from tests.store_model.tables import Model
 
 

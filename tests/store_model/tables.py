@@ -12,7 +12,6 @@ from typing import TypeVar
 from channels.contract import Address, Inbound, Receipt
 from channels.record import record
 from ohmo.contracts.arrivals import Arrival, Wake
-from ohmo.contracts.checkpoints import Checkpoint
 from ohmo.contracts.cron import JobRow, OccurrenceRow
 from ohmo.contracts.errors import Conflict, LeaseLost
 from ohmo.contracts.inwriter import Closing
@@ -21,7 +20,7 @@ from ohmo.contracts.outbox import Ask, Grant, OutRow, PartState, PostRow
 from ohmo.contracts.provider import Payer
 from ohmo.contracts.store import Hint
 from ohmo.contracts.tool import BegunUnder
-from ohmo.contracts.turns import Claim, Ending, Kind, PersonRow, ThreadSettings
+from ohmo.contracts.turns import Checkpoint, Claim, Ending, Kind, PersonRow, ThreadSettings
 from ohmo.store.statements import Hear, Listeners
 from ohmo.store.threads import thread_id
 
