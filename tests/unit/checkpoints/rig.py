@@ -117,3 +117,9 @@ class Rig:
 
     def snapshots(self, root: Path) -> Snapshots:
         return Snapshots(self.folders.store, root, self.environ, self.home)
+
+
+def nothing_kept(store: MemoryStore) -> TakingBack:
+    """For a house in which no turn has changed a file."""
+    rig = Rig(Path("/nonexistent"), store=store)
+    return rig.back

@@ -45,6 +45,7 @@ from ohmo.gateway.notices import Courtesies, EphemeralNotice, LateNotice, Waitin
 from ohmo.gateway.orders import CommandQueries, Orders, OrdersDeps, Turns
 from tests.makers import inbound
 from tests.store_model.store import MemoryStore
+from tests.unit.checkpoints.rig import nothing_kept
 
 KNOWN = commands()
 
@@ -122,6 +123,7 @@ class House:
                 self.new_id,
                 self.clock,
                 self.restart,
+                self.desk.checkpoints,
             )
         )
         quiet = Courtesies(
@@ -168,6 +170,7 @@ class House:
             self.questions,
             self.access,
             self.clock,
+            checkpoints=nothing_kept(self.store),
         )
         granting = Granting(self.store.thread, self.new_id, self.clock)
         approvals = Approvals(self.store, card, granting, self.new_id, self.hits.append)
