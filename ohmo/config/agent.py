@@ -36,7 +36,7 @@ class Profile(Section):
     wire: Literal["auto", "chat", "responses"] = "auto"
     effort: Literal["low", "medium", "high"] | None = None
     headers: Mapping[HeaderName, Secret] = Field(default_factory=dict)
-    weak_model_hints: Flag = False
+    weak_model_hints: Flag | None = None  # None: for local and small models
     fallback: Many[str] = ()
 
     @model_validator(mode="after")

@@ -204,10 +204,6 @@ def not_yet(written: Written, source: Source) -> list[Problem]:
     for name, profile in written.profiles.items():
         if profile.provider in UNBUILT:
             asked.append((("profiles", name, "provider"), f"{profile.provider} as a provider"))
-        if profile.weak_model_hints:
-            asked.append(
-                (("profiles", name, "weak_model_hints"), "a set of hints for small models")
-            )
     for key, default in Sandbox():
         setting = getattr(written.sandbox, key)
         if setting != default and (key, setting) != ("backend", "none"):  # which is what there is

@@ -30,10 +30,12 @@ from ohmo.contracts.provider import Call, ModelRequest, Provider, Reply, Section
 from ohmo.discovery import load, scan
 from ohmo.lifecycle import within
 from ohmo.providers.lazy_provider import LazyProvider
+from ohmo.providers.middleware.hints import hinted
 from ohmo.providers.middleware.link import Alternative, LinkManifest, LinkParts, Patience, linked
+from ohmo.providers.middleware.recovery import Faults
 from ohmo.providers.middleware.unprefixed import unprefixed
 from ohmo.providers.model_list import Detected, Probe, detect, in_words, offered, probe
-from ohmo.providers.models import Endpoint, Load, Manifest, Price
+from ohmo.providers.models import Endpoint, Load, Manifest, Price, weak
 from ohmo.providers.request_bytes import Rendering
 from ohmo.providers.wire_parts import streaming
 
@@ -79,7 +81,7 @@ def manifests(scan: Scan) -> dict[str, Manifest]:
     return {name: manifest for name, manifest in found.items() if isinstance(manifest, Manifest)}
 
 
-ORDER = ("waiting", "fallback", "retry", "repair", "priced", "unprefixed")
+ORDER = ("waiting", "fallback", "retry", "repair", "hints", "priced", "unprefixed")
 
 
 def links(scan: Scan) -> dict[str, LinkManifest]:
@@ -140,13 +142,14 @@ async def model(
     endpoints = [each.endpoint for each in found]
 
     def renderings() -> list[Rendering]:
-        ways = [(known[endpoint.provider].renderings, endpoint) for endpoint in endpoints]
-        made = [
-            cast("Callable[[Endpoint], Sequence[Rendering]]", load(spec))(endpoint)
-            for spec, endpoint in ways
-            if spec
-        ]
-        return [rendering for each in made for rendering in each]
+        found: list[Rendering] = []
+        for endpoint in endpoints:
+            spec = known[endpoint.provider].renderings
+            if spec:
+                made = cast("Callable[[Endpoint], Sequence[Rendering]]", load(spec))(endpoint)
+                told = partial(hinted, helped=partial(weak, endpoint))
+                found += [rendering.prepared(told) for rendering in made]
+        return found
 
     return Model(
         parts[0],
@@ -172,17 +175,22 @@ def chain(
     fork = ORDER.index("fallback")
 
     def before(number: int) -> Call:
-        parts = LinkParts(endpoints[number], ids, rule, prices)
+        parts = LinkParts(endpoints[number], ids, rule, prices, faults=faults)
         return linked([made[name].make(parts) for name in ORDER[fork + 1 :]], streams[number])
 
-    ids, rule, prices = new_id or IdSource(), patience or Patience(), pricing or {}
+    ids, rule, prices, faults = (
+        new_id or IdSource(),
+        patience or Patience(),
+        pricing or {},
+        Faults(),
+    )
     streams = [part.stream for part in parts]
     others = [
         Alternative(before(number), f"{endpoint.provider} {endpoint.model}", endpoint.model)
         for number, endpoint in enumerate(endpoints)
         if number
     ]
-    first = LinkParts(endpoints[0], ids, rule, prices, others)
+    first = LinkParts(endpoints[0], ids, rule, prices, others, faults)
     return linked([made[name].make(first) for name in ORDER[: fork + 1]], before(0))
 
 
@@ -202,6 +210,7 @@ def endpoint_of(name: str, profile: Profile, config: Config) -> Endpoint:
         name,
         wire=profile.wire,
         headers=headers,
+        hints=profile.weak_model_hints,
     )
 
 

@@ -174,6 +174,7 @@ async def detect(
                 window=wanted.window or windows.get(chosen[-1]),
                 silence=wanted.silence,
                 wire=wanted.wire,
+                hints=wanted.hints,
             )
             return Detected(endpoint, f"openai: {title} answers at {url} with {endpoint.model}")
     variables = [

@@ -8,8 +8,10 @@ developers.openai.com. A model nobody knows has no price and a careful window.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import field
+from ipaddress import ip_address
 from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
@@ -147,6 +149,7 @@ class Endpoint:
     wire: Literal["auto", "chat", "responses"] = "auto"
     #: Sent with every request, besides what the SDK sends.
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    hints: bool | None = None  # help for weak models; None: where it seems to be needed
 
     @property
     def gateway(self) -> bool:
@@ -160,6 +163,31 @@ class Endpoint:
     def model(self) -> str:
         """The default model: the last of the tiers."""
         return self.models[-1] if self.models else ""
+
+
+# ``qwen3:8b``, ``llama-3.2-3b-instruct``: billions of parameters
+_SIZE = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)b(?![a-z0-9])", re.IGNORECASE)
+_SMALL = 14  # billions of parameters up to which a model needs help anywhere
+
+
+def weak(endpoint: Endpoint, model: str) -> bool:
+    """Whether calls of this model need help: what the profile says; else a model of a size that is
+    written in its name, and on this machine or in this network any that is not in the table."""
+    if endpoint.hints is not None:
+        return endpoint.hints
+    if known(model).price is not None or model == "offline":
+        return False
+    sizes = [float(size) for size in _SIZE.findall(plain_name(model))]
+    return any(size <= _SMALL for size in sizes) or _is_near(endpoint.base_url)
+
+
+def _is_near(base_url: str | None) -> bool:
+    host = (urlsplit(base_url or "").hostname or "").rstrip(".")
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith((".localhost", ".local"))
+    return address.is_private  # loopback, too
 
 
 class Client(Protocol):

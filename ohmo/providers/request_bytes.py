@@ -14,6 +14,7 @@ import json
 from base64 import urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import pairwise
@@ -366,6 +367,18 @@ class Rendering:
         self._joined = joined
         self._closing = closing
         self._largest = largest
+
+    def prepared(self, change: Callable[[ModelRequest], ModelRequest]) -> Rendering:
+        """The same, for requests whose head a link of the chain changes before they are sent."""
+        offered = self._offered
+
+        def both(request: ModelRequest) -> ModelRequest:
+            changed = change(request)
+            return changed if offered is None else offered(changed)
+
+        after = copy(self)
+        after._offered = both  # noqa: SLF001 - of its own class
+        return after
 
     async def __call__(self, request: ModelRequest) -> Rendered:
         opened = self.conversations.open(request.steps)

@@ -1,37 +1,104 @@
-"""Calls as models write them, put right where there is no doubt."""
+"""Answers put right where there is no doubt; where there is, a model that gets help is asked once
+more."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
 from ohmo.ambient import NewId
-from ohmo.contracts.errors import Empty
-from ohmo.contracts.messages import ModelStep, Text, ToolCall
-from ohmo.contracts.provider import Call, Link, ModelEvent, ModelRequest, Reply
+from ohmo.contracts.errors import Empty, ProviderError
+from ohmo.contracts.messages import ModelStep, Text, ToolCall, Usage
+from ohmo.contracts.provider import Call, Delta, ModelEvent, ModelRequest, Notice, Reply, Restarted
+from ohmo.providers.middleware.judgement import Judged, judge, once_more, tool_name
 from ohmo.providers.middleware.link import LinkManifest
-from ohmo.providers.wire_parts import streaming
+from ohmo.providers.middleware.recovery import Fault, Faults
+from ohmo.providers.wire_parts import says_something, streaming
 
 DECLINED = "The model declined to answer this."
 LENGTH = "The answer did not fit into the allowed length."
+REPAIRS = 2  # times that one answer is asked for once more
 
 
-def repair(new_id: NewId) -> Link:
+class Repair:
     """Every call gets an id of the house, unique for ever (models reuse theirs); the model's stays
-    in ``foreign``. An empty answer raises Empty, so that it is asked again; a tool name nobody
-    knows stays and ends as an error result."""
+    in ``foreign``. An empty answer raises Empty, so that it is asked again.
 
-    async def repaired(request: ModelRequest, ask: Call) -> AsyncIterator[ModelEvent]:
+    ``helped``: the models whose words are read as calls, too, and who are asked once more with the
+    exact fault. From others a call that cannot be run stays and ends as an error result."""
+
+    def __init__(
+        self,
+        new_id: NewId,
+        helped: Callable[[str], bool] = lambda _: False,
+        faults: Faults | None = None,
+    ) -> None:
+        self._new_id = new_id
+        self._helped = helped
+        self._faults = faults or Faults()
+
+    async def __call__(self, request: ModelRequest, ask: Call) -> AsyncIterator[ModelEvent]:
+        said = False
         async with streaming(ask, request) as events:
             async for event in events:
-                if isinstance(event, Reply):
-                    names = [tool.name for tool in request.every]
-                    yield replace(event, step=whole(event.step, names, new_id))
-                else:
+                if not isinstance(event, Reply):
                     yield event
+                    said = said or says_something(event)
+                    continue
+                names = [tool.name for tool in request.every]
+                reply = replace(event, step=whole(event.step, names, self._new_id))
+                if not (names and self._helped(request.model)):
+                    yield reply
+                    continue
+                async for further in self._mended(request, ask, reply, said):
+                    yield further
 
-    return repaired
+    async def _mended(
+        self, request: ModelRequest, ask: Call, reply: Reply, said: bool
+    ) -> AsyncIterator[ModelEvent]:
+        judged, usage = judge(reply.step, request, self._new_id), reply.usage
+        asked = request
+        for _ in range(REPAIRS):
+            if judged.fault is None:
+                break
+            self._faults.note(request.payer.turn, judged.fault)
+            yield Notice(f"{request.model}: {judged.fault}; it is asked once more.")
+            asked = once_more(asked, judged)
+            again: Reply | None = None
+            try:
+                async with streaming(ask, asked) as events:
+                    async for event in events:
+                        if isinstance(event, Reply):
+                            usage = added(usage, event.usage)
+                            names = [tool.name for tool in request.every]
+                            step = whole(event.step, names, self._new_id)
+                            again = replace(event, step=step)
+                        elif isinstance(event, Notice):
+                            yield event
+            except ProviderError:
+                break  # what there is must do
+            if again is None:
+                break
+            judged = settled(judged, judge(again.step, request, self._new_id))
+        # What was sent for the ledger's own request is what a replay compares.
+        step = replace(judged.step, request=reply.step.request)
+        if words(step) != words(reply.step):
+            if said:
+                yield Restarted()
+            if words(step):
+                yield Delta(words(step))
+        yield Reply(step, usage)
+
+
+def settled(before: Judged, after: Judged) -> Judged:
+    """Words that were for the person stay when the model does not make a call of them; who insists
+    on the same call may have it."""
+    calls = any(isinstance(block, ToolCall) for block in after.step.blocks)
+    if before.fault is Fault.PROSE and not calls and after.fault in (None, Fault.PROSE):
+        return replace(before, fault=None)
+    if before.fault is Fault.LOOP and after.fault is Fault.LOOP:
+        return replace(after, fault=None)
+    return after
 
 
 def whole(step: ModelStep, tools: Sequence[str], new_id: NewId) -> ModelStep:
@@ -52,20 +119,28 @@ def whole(step: ModelStep, tools: Sequence[str], new_id: NewId) -> ModelStep:
     return replace(step, blocks=tuple(blocks))
 
 
-def tool_name(name: str, tools: Sequence[str]) -> str:
-    """``functions.read_file`` is never guessed to be another tool; ``functions.read`` and ``READ``
-    are Read, when there is exactly one."""
-    if name in tools:
-        return name
-    plain = _plain(re.sub(r"^(?:functions?|tools?|default_api)[.:/]", "", name.strip()))
-    found = [tool for tool in tools if _plain(tool) == plain]
-    return found[0] if len(found) == 1 else name
+def words(step: ModelStep) -> str:
+    return "".join(block.text for block in step.blocks if isinstance(block, Text))
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[\s_\-]", "", name).lower()
+def added(one: Usage, other: Usage) -> Usage:
+    """Both together."""
+    cost = None
+    if one.micro_usd is not None and other.micro_usd is not None:
+        cost = one.micro_usd + other.micro_usd
+    return replace(
+        one,
+        input=one.input + other.input,
+        cached=one.cached + other.cached,
+        written=one.written + other.written,
+        output=one.output + other.output,
+        micro_usd=cost,
+    )
 
 
 LINK = LinkManifest(
-    "repair", lambda parts: repair(parts.new_id), after=("fallback", "retry"), required=True
+    "repair",
+    lambda parts: Repair(parts.new_id, parts.helped, parts.faults),
+    after=("fallback", "retry"),
+    required=True,
 )

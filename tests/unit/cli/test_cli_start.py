@@ -149,10 +149,6 @@ def test_a_wrong_configuration_is_code_78_and_a_line_for_each_problem(home: Path
             "config.yaml:1: sandbox.memory: a sandbox comes in a later version; remove this",
         ),
         (
-            "profiles: {default: {weak_model_hints: true}}",
-            "config.yaml:1: profiles.default.weak_model_hints: a set of hints",
-        ),
-        (
             "store: {url: 'postgresql://h/d'}",
             "config.yaml:1: store.url: a daemon on PostgreSQL comes in a later version",
         ),

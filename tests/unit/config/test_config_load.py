@@ -273,7 +273,6 @@ def test_what_is_not_built_yet_is_not_silently_ignored(home: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "profiles: {default: {weak_model_hints: true}}\n",
         *(
             f"sandbox: {{{key}}}\n"
             for key in (
@@ -284,7 +283,7 @@ def test_what_is_not_built_yet_is_not_silently_ignored(home: Path) -> None:
                 "image: x",
                 "network: on",
             )
-        ),
+        )
     ],
 )
 def test_a_key_that_would_do_nothing_is_refused(home: Path, text: str) -> None:

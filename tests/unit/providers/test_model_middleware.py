@@ -29,8 +29,9 @@ from ohmo.contracts.provider import (
     ToolSpec,
 )
 from ohmo.providers.middleware.fallback import fallback
+from ohmo.providers.middleware.judgement import tool_name
 from ohmo.providers.middleware.link import Alternative, Patience, linked
-from ohmo.providers.middleware.repair import DECLINED, repair, tool_name
+from ohmo.providers.middleware.repair import DECLINED, Repair
 from ohmo.providers.middleware.retry import retry
 from ohmo.providers.middleware.waiting import waiting
 from ohmo.providers.wire_parts import says_something
@@ -184,7 +185,7 @@ async def test_every_call_gets_an_id_of_the_house_and_keeps_the_models() -> None
     calls = tuple(ToolCall("a", "read", {"n": number}, "a") for number in range(3))
     ids = iter(["id1", "id2", "id3"])
     step = (
-        await collect(linked([repair(lambda: next(ids))], Scripted([reply(*calls, stop="tools")])))
+        await collect(linked([Repair(lambda: next(ids))], Scripted([reply(*calls, stop="tools")])))
     )[-1]
     assert isinstance(step, Reply)
     assert [
@@ -197,13 +198,13 @@ async def test_every_call_gets_an_id_of_the_house_and_keeps_the_models() -> None
 @pytest.mark.parametrize("blocks", [(Text(" \n"),), (Thinking("anthropic", "{}"),)])
 async def test_an_empty_answer_is_a_cut_off_one(blocks: tuple[Text | Thinking, ...]) -> None:
     with pytest.raises(CutOff):
-        await collect(linked([repair(IdSource())], Scripted([reply(*blocks)])))
+        await collect(linked([Repair(IdSource())], Scripted([reply(*blocks)])))
 
 
 async def test_a_refusal_without_words_is_made_visible_and_its_thinking_is_kept() -> None:
     thought = Thinking("anthropic", "{}")
     (event,) = await collect(
-        linked([repair(IdSource())], Scripted([reply(thought, stop="refusal")]))
+        linked([Repair(IdSource())], Scripted([reply(thought, stop="refusal")]))
     )
     assert isinstance(event, Reply)
     assert event.step.blocks == (thought, Text(DECLINED))
@@ -268,7 +269,7 @@ async def test_who_stops_waiting_leaves_nothing_running() -> None:
 
 
 async def test_every_piece_closes_the_call_it_leaves() -> None:
-    pieces = [retry(Clock().patience()), repair(IdSource()), waiting(), fallback([])]
+    pieces = [retry(Clock().patience()), Repair(IdSource()), waiting(), fallback([])]
     for piece in pieces:
         model = Scripted([Delta("a"), Delta("b"), reply()])
         events = piece(REQUEST, model)
