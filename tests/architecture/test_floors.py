@@ -209,6 +209,7 @@ LATE = {  # imported at first need: nobody waits for them at the start
     "junitparser": "before the first test report",
     "bs4": "before the first web page, in a process of its own",
     "markdownify": "the same",
+    "json_repair": "before the first broken call",
 }
 
 
