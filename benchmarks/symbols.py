@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ohmo.codeintel.answers import Answers, Asked
 from ohmo.codeintel.workspace import Reading, Sources, Workspace
-from ohmo.tools.code.reader import CodeReader
+from ohmo.processes.answering import AnsweringProcess
 
 ROOT = Path(__file__).parents[1]
 ROUNDS = 7
@@ -83,7 +83,7 @@ async def latency() -> None:
         )
         whole = "".join(f"class Names{number}{one}" for number in range((1 << 20) // len(one)))
         path.write_text(whole, encoding="utf-8")
-        reader = CodeReader()
+        reader = AnsweringProcess("ohmo.tools.code.worker")
         order = {
             "root": folder,
             "paths": [str(path)],

@@ -26,13 +26,16 @@ from ohmo.contracts.provider import Call
 from ohmo.contracts.reports import Reports
 from ohmo.contracts.store import Hint, Store
 from ohmo.contracts.turns import CheckpointRows
+from ohmo.control.logs import Tracing
 from ohmo.control.metrics import Metrics
 from ohmo.cron.scheduler import Alarm
 from ohmo.database.store_health import Availability
+from ohmo.database.tracing import Trace, Traces
 from ohmo.discovery import load
 from ohmo.gateway.access import Access
 from ohmo.gateway.connections import Connections
 from ohmo.gateway.notices import Notices
+from ohmo.logs.redaction import Redactor
 from ohmo.sessions.clock import HeldClock, MarkFile, boot_id
 from ohmo.tracing import endpoint
 
@@ -92,7 +95,7 @@ def spans(environ: Mapping[str, str]) -> Any | None:
     return make(url, environ, ohmo.__version__)
 
 
-class HouseStore(Store, Reports, CheckpointRows, Protocol):
+class HouseStore(Store, Reports, CheckpointRows, Traces, Protocol):
     """What both drivers are: the durable store and its reports."""
 
     availability: Availability  # whether it takes what is written
@@ -113,6 +116,12 @@ class Deps:
     notices: Notices
     connections: Connections
     approvals: Approvals
+
+    @property
+    def trace(self) -> Callable[[str], Awaitable[Trace | None]]:
+        """Everything one message caused."""
+        redact = Redactor(lambda: self.config.vault.values).words
+        return Tracing(self.store, self.config.home.log, redact).trace
 
 
 @record

@@ -366,6 +366,7 @@ def build_control(
         replay=replaying,
         context=replaying.context,
         no_such_model=no_such,
+        trace=deps.trace,
         setup=partial(_setup, config),
         memory=memory,
     )

@@ -48,11 +48,11 @@ class Answers:
         except (OSError, Unreadable) as error:
             path = self._shown(asked.path or "")
             raise Unanswerable(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-        return "\n".join([text, *self._remarks()])
+        return "\n".join([text, *self.remarks()])
 
     def _answer(self, asked: Asked) -> str:
         if asked.operation == "document":
-            return self._outline(asked.path or "")
+            return self.outline(asked.path or "")
         if asked.operation == "workspace":
             found = self._workspace.search(asked.query)
             if not found:
@@ -61,12 +61,12 @@ class Answers:
             if len(found) > _MOST:
                 rows.append(f"[{len(found) - _MOST} more: ask for a longer name]")
             return "\n".join(rows)
-        definition = self._definition(asked)
+        definition = self.defined(asked)
         if asked.operation == "references":
-            return self._references(definition)
-        return self._told(definition, hover=asked.operation == "hover")
+            return self.references(definition)
+        return self.told(definition, hover=asked.operation == "hover")
 
-    def _outline(self, path: str) -> str:
+    def outline(self, path: str) -> str:
         symbols = self._workspace.document(path)
         rows = [f"{self._shown(path)}: {len(symbols)} symbols"]
         for one in symbols[:_MOST_OUTLINE]:
@@ -76,7 +76,7 @@ class Answers:
             rows.append(f"[{len(symbols) - _MOST_OUTLINE} more; ask for one by name]")
         return "\n".join(rows)
 
-    def _definition(self, asked: Asked) -> Definition:
+    def defined(self, asked: Asked) -> Definition:
         path, line, column, word = self._place(asked)
         definition = self._workspace.definition(path, line, column, word)
         if definition is None:
@@ -117,7 +117,7 @@ class Answers:
         one = next(iter(things.values()))
         return one.path, one.line, one.column - 1, one.name
 
-    def _told(self, definition: Definition, *, hover: bool) -> str:
+    def told(self, definition: Definition, *, hover: bool) -> str:
         rows: list[str] = []
         for one in definition.symbols[:_MOST_PLACES]:
             rows.append(self._row(one))
@@ -129,7 +129,7 @@ class Answers:
             rows.append(f"[{definition.note}]")
         return "\n".join(rows)
 
-    def _references(self, definition: Definition) -> str:
+    def references(self, definition: Definition) -> str:
         uses = list(self._workspace.references(definition))
         sure = [one for one in uses if not one.note]
         unsure = uses[len(sure) :]
@@ -158,7 +158,7 @@ class Answers:
             rows += dict.fromkeys(f"  {one.line}: {on_one_line(one.text, 120)}" for one in group)
         return rows
 
-    def _remarks(self) -> list[str]:
+    def remarks(self) -> list[str]:
         reasons: dict[str, list[str]] = {}
         for path, reason in self._workspace.unread.items():
             reasons.setdefault(reason, []).append(self._shown(path))

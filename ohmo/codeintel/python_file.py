@@ -74,7 +74,7 @@ class PythonFile:
         scope = self.module if module is None else module
         for index, (node, _) in enumerate(chain[:-1]):
             fields = [field for _, field in chain[index + 1 : index + 3]]
-            if _opens(node, chain[index + 1][0], fields):
+            if opens(node, chain[index + 1][0], fields):
                 scope = scope.inner(node)
         return scope
 
@@ -104,7 +104,7 @@ class PythonFile:
         line: int = getattr(node, "lineno", 1)
         if not isinstance(node, NAMED):
             return on_one_line(self.lines[line - 1], 120)
-        last = _last_of_head(node)
+        last = last_of_head(node)
         end_line = getattr(last, "end_lineno", line)
         end = getattr(last, "end_col_offset", node.col_offset)
         start = self.characters(line, node.col_offset)
@@ -152,21 +152,21 @@ class PythonFile:
 
 
 def child_at(node: ast.AST, at: Position) -> Step | None:
-    for field in node._fields:
-        value: object = getattr(node, field, None)
-        if isinstance(value, list):
+    for field, value in ast.iter_fields(node):
+        if isinstance(value, ast.AST):
+            if _holds(value, at):
+                return value, field
+        elif isinstance(value, list):
             for each in value:  # pyright: ignore[reportUnknownVariableType] - a list of the tree
                 if isinstance(each, ast.AST) and _holds(each, at):
                     return each, field
-        elif isinstance(value, ast.AST) and _holds(value, at):
-            return value, field
     return None
 
 
 def _holds(node: ast.AST, at: Position) -> bool:
     end: int | None = getattr(node, "end_lineno", None)
     if end is None:  # arguments, comprehensions and cases have no place of their own
-        return bool(node._fields) and child_at(node, at) is not None
+        return child_at(node, at) is not None
     if at >= (end, getattr(node, "end_col_offset", 0)):
         return False
     start = _start(node)
@@ -178,7 +178,7 @@ def _start(node: ast.AST) -> Position:
     return getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
 
 
-def _last_of_head(node: ast.AST) -> ast.AST:
+def last_of_head(node: ast.AST) -> ast.AST:
     """What stands last before the colon of a class or function."""
     if isinstance(node, ast.ClassDef):
         parts: list[ast.AST | None] = [*node.bases, *node.keywords]
@@ -220,7 +220,7 @@ def _names(node: ast.AST, word: str, at: Position | None = None) -> bool:
     return False
 
 
-def _opens(node: ast.AST, child: ast.AST, fields: Sequence[str]) -> bool:
+def opens(node: ast.AST, child: ast.AST, fields: Sequence[str]) -> bool:
     """Whether what stands below in ``fields`` is read in the scope of ``node``."""
     if isinstance(node, (*NAMED, ast.Lambda)):
         return fields[0] == "body"

@@ -11,7 +11,16 @@ from typing import Literal
 from channels.record import record
 from ohmo.codeintel.python_file import PythonFile, Step
 from ohmo.codeintel.python_modules import PythonModules
-from ohmo.codeintel.python_scopes import FUNCTIONS, Binding, Scope, decorated_with, receiver_of
+from ohmo.codeintel.python_scopes import (
+    FUNCTIONS,
+    Binding,
+    Scope,
+    container_of,
+    decorated_with,
+    is_bound,
+    receiver_of,
+)
+from ohmo.codeintel.reading import expression_of, is_none, names_of
 from ohmo.codeintel.words import Definition, Position, Symbol, on_one_line
 
 _DEEPEST = 120  # names followed for one answer
@@ -53,9 +62,7 @@ class PythonNames:
         """Of the word at a place, which counts lines from 1 and characters from 0."""
         self._left = _DEEPEST
         thing = self._at(file, file.at(line, column), word)
-        return None if thing is None else self._defined(thing, file, line, column)
-
-    # places
+        return None if thing is None else self.as_definition(thing, file, line, column)
 
     def _at(self, file: PythonFile, at: Position, word: str) -> Thing | None:
         chain = file.chain(at, word)
@@ -69,9 +76,9 @@ class PythonNames:
             outer = next((one for one, _ in chain[-3::-1] if hasattr(one, "args")), None)
             return None if outer is None else self._lookup(scope.inner(outer), word)
         if isinstance(node, ast.alias):
-            return self._alias(file, chain, at, word)
+            return self.imported_as(file, chain, at, word)
         if isinstance(node, ast.ImportFrom):
-            return self._module_part(file, node, at)
+            return self.module_named_at(file, node, at)
         if isinstance(node, ast.keyword):
             call = chain[-2][0]
             if isinstance(call, ast.Call) and at == (node.lineno, node.col_offset):
@@ -80,23 +87,16 @@ class PythonNames:
         if isinstance(node, (ast.Global, ast.Nonlocal)):
             return self._lookup(scope, word)
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            return self._in_annotation(node.value, chain, scope, word)
+            annotates = any(field in ("annotation", "returns") for _, field in chain)
+            named = annotates and word in names_of(expression_of(node.value))
+            return self._lookup(scope, word) if named else None
         holder = file.module if word in scope.globals else scope
         for binding in holder.bindings.get(word, ()):
             if binding.node is node and file.place(binding) == at:
                 return self._lookup(scope, word)
         return None
 
-    def _in_annotation(
-        self, text: str, chain: Sequence[Step], scope: Scope, word: str
-    ) -> Thing | None:
-        if not any(field in ("annotation", "returns") for _, field in chain):
-            return None
-        tree = expression_of(text)
-        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} if tree else {""}
-        return self._lookup(scope, word) if word in names else None
-
-    def _alias(
+    def imported_as(
         self, file: PythonFile, chain: Sequence[Step], at: Position, word: str
     ) -> Thing | None:
         alias, statement = chain[-1][0], chain[-2][0]
@@ -110,7 +110,7 @@ class PythonNames:
             return self._module(alias.name, file.path)
         return self._module(text[start:].strip(), file.path)
 
-    def _module_part(self, file: PythonFile, node: ast.ImportFrom, at: Position) -> Thing | None:
+    def module_named_at(self, file: PythonFile, node: ast.ImportFrom, at: Position) -> Thing | None:
         line, column = at
         match = _FROM.match(file.lines[line - 1], file.characters(line, node.col_offset))
         if line != node.lineno or match is None:
@@ -122,8 +122,6 @@ class PythonNames:
         rest = re.compile(r"\w+").match(text, here)
         name = text[match.start(1) : rest.end() if rest is not None else here].replace(" ", "")
         return self._module(name, file.path)
-
-    # names
 
     def _lookup(self, scope: Scope, name: str, use: ast.Name | None = None) -> Thing | None:
         """As Python looks a name up: classes are seen from their own body only, and there not
@@ -214,8 +212,6 @@ class PythonNames:
             return self._load(value.path)
         return None
 
-    # attributes
-
     def _member(self, value: Value | None, name: str) -> Thing | None:
         if value is None or self._left <= 0:
             return None
@@ -236,7 +232,7 @@ class PythonNames:
         if value.kind == "function" or value.scope is None:
             return None
         private = name.startswith("__") and not name.endswith("__")
-        for scope in self._classes(value.scope):
+        for scope in self.classes(value.scope):
             if scope is None or (private and scope is not value.scope):
                 return None
             bindings = scope.attributes.get(name)
@@ -244,7 +240,7 @@ class PythonNames:
                 return self._followed(Found(name, scope, tuple(bindings)))
         return None
 
-    def _classes(self, scope: Scope) -> Iterator[Scope | None]:
+    def classes(self, scope: Scope) -> Iterator[Scope | None]:
         """A class and those it comes from, in the order in which Python asks them; None: one that
         is not known, so that nothing behind it is sure."""
         order: list[Scope | None] = []
@@ -281,8 +277,6 @@ class PythonNames:
         annotated = isinstance(field, Found) and any(one.annotation for one in field.bindings)
         return field if annotated else None
 
-    # values
-
     def _value(self, thing: Thing | None) -> Value | None:
         """What is sure about a name: also its bindings must agree."""
         if thing is None or isinstance(thing, Value):
@@ -297,7 +291,7 @@ class PythonNames:
         if isinstance(node, FUNCTIONS):
             return Value("function", scope=last.scope.inner(node))
         if last.kind == "parameter" and len(thing.bindings) == 1:
-            received = self._received(thing)
+            received = self.received(thing)
             if received is not None:
                 return received
         annotated = [one for one in thing.bindings if one.annotation is not None]
@@ -309,7 +303,7 @@ class PythonNames:
             return self._infer(last.value, last.scope)
         return None
 
-    def _received(self, thing: Found) -> Value | None:
+    def received(self, thing: Found) -> Value | None:
         function = thing.scope.node
         outer = thing.scope.outer
         if outer is None or not outer.is_class or receiver_of(function) != thing.name:
@@ -326,7 +320,7 @@ class PythonNames:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             node = expression_of(node.value)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-            sides = [one for one in (node.left, node.right) if not _is_none(one)]
+            sides = [one for one in (node.left, node.right) if not is_none(one)]
             return self._annotated(sides[0], scope) if len(sides) == 1 else None
         if isinstance(node, ast.Subscript):
             name = node.value
@@ -362,7 +356,7 @@ class PythonNames:
     def _called(self, node: ast.Call, scope: Scope, *, awaited: bool) -> Value | None:
         name = node.func
         if isinstance(name, ast.Name) and name.id == "super" and not node.args:
-            return self._super(scope)
+            return self.superclass(scope)
         value = self._infer(name, scope)
         if value is None:
             return None
@@ -376,7 +370,7 @@ class PythonNames:
             return None
         return self._annotated(value.scope.node.returns, value.scope.outer or value.scope)
 
-    def _super(self, scope: Scope) -> Value | None:
+    def superclass(self, scope: Scope) -> Value | None:
         """The next class, where there is one only."""
         here: Scope | None = scope
         while here is not None and not here.is_class:
@@ -386,9 +380,7 @@ class PythonNames:
         base = self._class(here.node.bases[0], here.outer)
         return None if base is None else Value("instance", scope=base)
 
-    # answers
-
-    def _defined(self, thing: Thing, file: PythonFile, line: int, column: int) -> Definition:
+    def as_definition(self, thing: Thing, file: PythonFile, line: int, column: int) -> Definition:
         if isinstance(thing, Found):
             source = self._load(thing.scope.path) or file
             container = container_of(thing.scope)
@@ -404,38 +396,3 @@ class PythonNames:
         return Definition(
             ("outside", thing.dotted), (here,), f"{thing.dotted} is outside of the workspace"
         )
-
-
-def container_of(scope: Scope) -> str:
-    names: list[str] = []
-    here: Scope | None = scope
-    while here is not None:
-        name = getattr(here.node, "name", None)
-        names += [name] if name is not None else []
-        here = here.outer
-    return ".".join(reversed(names))
-
-
-def is_bound(bindings: Sequence[Binding], use: ast.Name) -> bool:
-    """Whether one of them comes before a place in the same body."""
-    if not isinstance(use.ctx, ast.Load):
-        return True
-    at = use.lineno, use.col_offset
-    for one in bindings:
-        after = one.value or one.node  # what is assigned is read first
-        place = (getattr(one.node, "lineno", 0), getattr(one.node, "col_offset", 0))
-        ends = getattr(after, "end_lineno", 0), getattr(after, "end_col_offset", 0)
-        if at >= (ends if one.value is not None else place):
-            return True
-    return False
-
-
-def expression_of(text: str) -> ast.expr | None:
-    try:
-        return ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None

@@ -98,7 +98,7 @@ class Scope:
         assert isinstance(node, (ast.Module, ast.ClassDef, *FUNCTIONS))
         for statement in statements(node.body):
             self._statement(statement)
-            if self._walrus_lines and self._has_walrus(statement):
+            if self._walrus_lines and self.may_hold_walrus(statement):
                 self._walruses(statement)
 
     def _statement(self, node: ast.AST) -> None:
@@ -143,7 +143,7 @@ class Scope:
             if isinstance(name, ast.Name):
                 self.bind(name.id, "variable", name, None, annotation)
 
-    def _has_walrus(self, node: ast.AST) -> bool:
+    def may_hold_walrus(self, node: ast.AST) -> bool:
         """Perhaps, in what of it belongs to this scope."""
         first: int = getattr(node, "lineno", 0)
         last: int = getattr(node, "end_lineno", None) or self._walrus_lines[-1]
@@ -248,3 +248,27 @@ def receiver_of(method: ast.AST) -> str | None:
         return None
     every = [*method.args.posonlyargs, *method.args.args]
     return every[0].arg if every else None
+
+
+def container_of(scope: Scope) -> str:
+    names: list[str] = []
+    here: Scope | None = scope
+    while here is not None:
+        name = getattr(here.node, "name", None)
+        names += [name] if name is not None else []
+        here = here.outer
+    return ".".join(reversed(names))
+
+
+def is_bound(bindings: Sequence[Binding], use: ast.Name) -> bool:
+    """Whether one of them comes before a place in the same body."""
+    if not isinstance(use.ctx, ast.Load):
+        return True
+    at = use.lineno, use.col_offset
+    for one in bindings:
+        after = one.value or one.node  # what is assigned is read first
+        place = (getattr(one.node, "lineno", 0), getattr(one.node, "col_offset", 0))
+        ends = getattr(after, "end_lineno", 0), getattr(after, "end_col_offset", 0)
+        if at >= (ends if one.value is not None else place):
+            return True
+    return False

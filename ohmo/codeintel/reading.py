@@ -67,3 +67,21 @@ def cut(lines: list[str], at: int, level: int) -> None:
 
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
+
+
+def expression_of(text: str) -> ast.expr | None:
+    """Of an annotation that is written as a string; None: it is none."""
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def names_of(tree: ast.expr | None) -> set[str]:
+    """That stand in it."""
+    nodes = ast.walk(tree) if tree is not None else ()
+    return {node.id for node in nodes if isinstance(node, ast.Name)}

@@ -39,7 +39,7 @@ class TreeFile:
         self.root = self.tree.root_node
         self.problem = ""
         if self.root.has_error:
-            line = next((node.start_point[0] + 1 for node in walk(self.root) if _wrong(node)), 1)
+            line = next((node.start_point[0] + 1 for node in walk(self.root) if is_error(node)), 1)
             self.problem = f"line {line}: not understood; what stands there may be left out"
 
     @cached_property
@@ -60,7 +60,7 @@ class TreeFile:
                 inner = node.id
                 found.setdefault(inner, {})
                 # What opens a scope binds its own name beside it, its parameters in it.
-                for declared in self._parameters(node):
+                for declared in self.lone_parameter(node):
                     found[inner].setdefault(declared.name, []).append(declared)
             open_.extend((child, inner) for child in reversed(node.named_children))
         for names in found.values():
@@ -87,7 +87,7 @@ class TreeFile:
             for name in names_in(pattern):
                 yield Declared(name.text_, kind, name.node, node, scope)
 
-    def _parameters(self, node: Node) -> Iterator[Declared]:
+    def lone_parameter(self, node: Node) -> Iterator[Declared]:
         for field in ("parameter", "parameters"):
             child = node.child_by_field_name(field)
             if child is not None and child.type == "identifier":
@@ -140,10 +140,10 @@ class TreeFile:
             whole.end_point[0] + 1,
             ".".join(reversed(containers)),
             on_one_line(head).rstrip(" {"),
-            self._comment(whole),
+            self.comment_above(whole),
         )
 
-    def _comment(self, node: Node) -> str:
+    def comment_above(self, node: Node) -> str:
         """The comment right above, its first paragraph."""
         rows: list[str] = []
         row = node.start_point[0] - 1
@@ -269,5 +269,5 @@ def walk(top: Node) -> Iterator[Node]:
         open_.extend(reversed(node.children))
 
 
-def _wrong(node: Node) -> bool:
+def is_error(node: Node) -> bool:
     return node.type == "ERROR" or node.is_missing

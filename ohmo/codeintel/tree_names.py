@@ -48,7 +48,7 @@ class TreeNames:
         """Of the word at a place, which counts lines from 1 and characters from 0."""
         leaf = file.leaf(line, column)
         if leaf is None or text_of(leaf).lstrip("#") != word.lstrip("#"):
-            return self._in_text(file, leaf, word)
+            return self.in_import_path(file, leaf, word)
         declared = file.names.get(leaf.start_byte)
         if declared is not None and declared.node == leaf:
             return self._said(file, self._followed(file, declared, 0) or (file, declared))
@@ -56,10 +56,10 @@ class TreeNames:
         if found is not None:
             return self._said(file, found)
         if self._is_member(leaf) or leaf.type.endswith("identifier"):
-            return self._by_name(file, word)
+            return self.by_name(file, word)
         return None
 
-    def _in_text(self, file: TreeFile, leaf: Node | None, word: str) -> Definition | None:
+    def in_import_path(self, file: TreeFile, leaf: Node | None, word: str) -> Definition | None:
         """An import of Go is bound by the last part of a string."""
         spec = leaf.parent if leaf is not None else None
         while spec is not None and spec.type != "import_spec":
@@ -81,7 +81,7 @@ class TreeNames:
         key = (file.path, first.start_point[0] + 1, first.start_point[1], declared.name)
         return Definition(key, tuple(map(file.symbol, shown)), note if asking is file else "")
 
-    def _by_name(self, file: TreeFile, word: str) -> Definition | None:
+    def by_name(self, file: TreeFile, word: str) -> Definition | None:
         symbols = tuple(self._named(word, file.grammar.suffixes))
         if not symbols:
             return None
@@ -105,7 +105,7 @@ class TreeNames:
             source = self._ecma_source(file, parent)
             if source is not None:
                 return self._top(source, word, 0)
-        for way in used(_uses(leaf)):
+        for way in used(used_by(leaf)):
             for index, (_, node) in enumerate(way):
                 if node == leaf:
                     return self._rust_way(file, way[: index + 1], 0)
@@ -117,14 +117,14 @@ class TreeNames:
 
     def _bare(self, file: TreeFile, leaf: Node, word: str) -> tuple[TreeFile, Declared] | None:
         for scope in file.around(leaf):
-            for one in self._visible(file, scope, leaf, word):
+            for one in self.visible(file, scope, leaf, word):
                 return self._followed(file, one, 0) or (file, one)
         if file.grammar.name in ("Go", "Java"):  # one package, several files
             folder = file.path.rpartition("/")[0]
             return self._in_folder(folder, file.grammar.suffixes, word)
         return None
 
-    def _visible(self, file: TreeFile, scope: int, leaf: Node, word: str) -> Iterable[Declared]:
+    def visible(self, file: TreeFile, scope: int, leaf: Node, word: str) -> Iterable[Declared]:
         found = file.scopes[scope].get(word, [])
         if not file.grammar.bare_members:
             found = [one for one in found if one.kind not in MEMBERS]
@@ -132,7 +132,7 @@ class TreeNames:
         if not file.grammar.ordered:
             return found
         local = [one for one in found if one.kind == "local"]
-        before = [one for one in local if _ends_before(one, leaf)]
+        before = [one for one in local if ends_before(one, leaf)]
         if file.grammar.name == "Rust":  # the last ``let`` hides those before it
             before = before[-1:]
         return before or [one for one in found if one.kind != "local"]
@@ -147,7 +147,7 @@ class TreeNames:
                 one
                 for names in file.scopes.values()
                 for one in names.get(word, ())
-                if here is not None and one.kind in MEMBERS and _owner(file, one) == here
+                if here is not None and one.kind in MEMBERS and class_of(file, one) == here
             ]
             return (file, inside[0]) if inside else None
         if file.grammar.name == "Rust" and owner.type in (
@@ -161,10 +161,10 @@ class TreeNames:
             return None
         for scope in file.around(owner):
             for one in file.scopes[scope].get(name, ()):
-                return self._of_import(file, one, word)
+                return self.of_import(file, one, word)
         return None
 
-    def _of_import(
+    def of_import(
         self, file: TreeFile, one: Declared, word: str
     ) -> tuple[TreeFile, Declared] | None:
         """A member of what is imported whole."""
@@ -173,7 +173,7 @@ class TreeNames:
             return self._top(source, word, 0) if source is not None else None
         if one.kind == "import" and one.whole.type == "import_spec":
             path = one.whole.child_by_field_name("path")
-            folder = self._go_folder(text_of(path).strip('"`')) if path is not None else None
+            folder = self.go_folder(text_of(path).strip('"`')) if path is not None else None
             return self._in_folder(folder, (".go",), word) if folder is not None else None
         return None
 
@@ -190,14 +190,14 @@ class TreeNames:
                 if way[-1][1] == one.node:
                     return self._rust_way(file, way, depth)
         if node.type == "import_declaration":
-            return self._java_import(node)
+            return self.java_import(node)
         source = self._ecma_source(file, node)
         if source is None:
             return None
         if node.type == "import_specifier":
             name = node.child_by_field_name("name")
             return self._top(source, text_of(name), depth) if name is not None else None
-        return self._default(source) if node.type == "import_clause" else None
+        return self.default_export(source) if node.type == "import_clause" else None
 
     def _top(self, file: TreeFile, name: str, depth: int) -> tuple[TreeFile, Declared] | None:
         """A name as others see it in a file, through what it hands on."""
@@ -223,7 +223,7 @@ class TreeNames:
                     return self._top(source, text_of(own), depth + 1)
         return None
 
-    def _default(self, file: TreeFile) -> tuple[TreeFile, Declared] | None:
+    def default_export(self, file: TreeFile) -> tuple[TreeFile, Declared] | None:
         for node in file.root.named_children:
             if node.type == "export_statement" and b"default" in [
                 one.text for one in node.children
@@ -243,7 +243,7 @@ class TreeNames:
         path = text_of(source).strip("'\"`") if source is not None else ""
         if not path.startswith("."):
             return None
-        whole = _joined(file.path.rpartition("/")[0], path)
+        whole = joined(file.path.rpartition("/")[0], path)
         plain = whole.removesuffix(".js").removesuffix(".mjs").removesuffix(".jsx")
         for start in (whole, plain):  # TypeScript imports x.ts as x.js
             for ending in (*_ECMA_ENDINGS, *(f"/index{one}" for one in _ECMA_ENDINGS[1:])):
@@ -251,7 +251,7 @@ class TreeNames:
                     return self._load(f"{start}{ending}")
         return None
 
-    def _java_import(self, node: Node) -> tuple[TreeFile, Declared] | None:
+    def java_import(self, node: Node) -> tuple[TreeFile, Declared] | None:
         parts = text_of(node.named_children[-1]).split(".")
         static = any(one.type == "static" for one in node.children)
         owner = parts[:-1] if static else parts
@@ -264,7 +264,7 @@ class TreeNames:
                         return source, one
         return None
 
-    def _go_folder(self, path: str) -> str | None:
+    def go_folder(self, path: str) -> str | None:
         """By the longest end of the import's path that is a folder here (the rest is the name of
         the module, which go.mod says)."""
         folders = {one.rpartition("/")[0] for one in self._paths if one.endswith(".go")}
@@ -302,7 +302,7 @@ class TreeNames:
         parts = list(way)
         if parts and parts[0] == "crate":
             here = folder
-            while here.startswith(self._root) and not self._crate(here):
+            while here.startswith(self._root) and not self.is_crate(here):
                 here = here.rpartition("/")[0]
             own = here
             parts.pop(0)
@@ -314,11 +314,11 @@ class TreeNames:
         found = next((one for one in names if one in self._paths), None)
         return self._load(found) if found is not None and depth <= _DEEPEST else None
 
-    def _crate(self, folder: str) -> bool:
+    def is_crate(self, folder: str) -> bool:
         return f"{folder}/lib.rs" in self._paths or f"{folder}/main.rs" in self._paths
 
 
-def _ends_before(one: Declared, leaf: Node) -> bool:
+def ends_before(one: Declared, leaf: Node) -> bool:
     """``let x = x;``: the second is another one. A loop or a condition binds what comes inside."""
     binds_inside = one.whole.type in (
         "for_expression",
@@ -332,7 +332,7 @@ def _ends_before(one: Declared, leaf: Node) -> bool:
     return end <= leaf.start_byte
 
 
-def _uses(leaf: Node) -> list[Node]:
+def used_by(leaf: Node) -> list[Node]:
     """What the ``use`` of Rust around a node names."""
     here: Node | None = leaf
     while here is not None and here.type != "use_declaration":
@@ -340,14 +340,14 @@ def _uses(leaf: Node) -> list[Node]:
     return here.named_children[-1:] if here is not None else []
 
 
-def _owner(file: TreeFile, one: Declared) -> Node | None:
+def class_of(file: TreeFile, one: Declared) -> Node | None:
     here = one.whole.parent
     while here is not None and here.type not in file.grammar.classes:
         here = here.parent
     return here
 
 
-def _joined(folder: str, path: str) -> str:
+def joined(folder: str, path: str) -> str:
     parts: list[str] = list(PurePosixPath(folder).parts)
     for part in path.split("/"):
         if part == "..":

@@ -250,7 +250,7 @@ class Workspace:
         """Where the same thing is meant, whatever it is called there; last, marked, where only the
         name is the same."""
         names = {one.name for one in wanted.symbols}
-        names |= self._aliases(names)
+        names |= self.other_names(names)
         unsure: list[Use] = []
         languages = {_language(one.path) for one in wanted.symbols}
         for path in self._each(lambda path: _language(path) in languages):
@@ -283,7 +283,7 @@ class Workspace:
         )
         return Use(path, line, text, found.note) if by_name else None
 
-    def _aliases(self, names: set[str]) -> set[str]:
+    def other_names(self, names: set[str]) -> set[str]:
         """What ``import x as y`` calls them elsewhere."""
         ored = "|".join(map(re.escape, names))
         expression = re.compile(rf"\b(?:{ored})\s+as\s+(\w+)")

@@ -11,15 +11,17 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import fields, is_dataclass, replace
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 from aiohttp import web
 
 from channels.record import record
 from ohmo.control.event_stream import ALIVE, BEGIN, Readers, frame
 from ohmo.control.responses import Refusal, answer, dumps, number
+from ohmo.database.tracing import Trace, Traces
 
 _LOOK = 0.5  # seconds between looks at the file
 _ALIVE = 20  # looks between signs of life
@@ -341,3 +343,49 @@ def _read(place: str) -> tuple[int, int]:
 def is_place(text: str) -> bool:
     """Could this be a place?"""
     return _PLACE.fullmatch(text) is not None
+
+
+_MOST_LINES = 200
+Value = TypeVar("Value")
+
+
+class Tracing:
+    """Everything one message caused, from the store and the log. ``log``: the file of JSON lines.
+    ``redact`` takes secrets out of words."""
+
+    def __init__(self, store: Traces, log: Path | None, redact: Callable[[str], str]) -> None:
+        self._store = store
+        self._log = log
+        self._redact = redact
+
+    async def trace(self, id: str) -> Trace | None:
+        """None: nothing is called so."""
+        found = await self._store.trace(id)
+        if found is None:
+            return None
+        if found.turn is not None and self._log is not None:
+            wanted = Wanted(fields=(("turn", found.turn.turn),))
+            entries, _ = await asyncio.to_thread(Logbook(self._log).back, wanted, _MOST_LINES)
+            found = replace(found, log=tuple(entry.event for entry in reversed(entries)))
+        return self._clean(found)
+
+    def _clean(self, value: Value) -> Value:
+        cleaned: Any = value
+        if isinstance(value, str) and type(value) is str:
+            cleaned = self._redact(value)
+        elif isinstance(value, tuple):
+            cleaned = tuple(self._clean(item) for item in cast("tuple[Any, ...]", value))
+        elif isinstance(value, list):
+            cleaned = [self._clean(item) for item in cast("list[Any]", value)]
+        elif isinstance(value, dict):
+            pairs = cast("dict[str, Any]", value)
+            cleaned = {key: self._clean(item) for key, item in pairs.items()}
+        elif is_dataclass(value) and not isinstance(value, type):
+            changed: dict[str, Any] = {}
+            for each in fields(value):
+                before = getattr(value, each.name)
+                after = self._clean(before)
+                if after is not before:
+                    changed[each.name] = after
+            cleaned = replace(value, **changed) if changed else value
+        return cleaned

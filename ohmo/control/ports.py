@@ -40,6 +40,7 @@ from ohmo.contracts.store import Hint
 from ohmo.contracts.turns import Accepted, PersonRow, ThreadSettings
 from ohmo.control.webhooks import Webhooks
 from ohmo.cron.desk import CronDesk
+from ohmo.database.tracing import Trace
 from ohmo.memory.desk import Memory
 
 
@@ -118,6 +119,7 @@ class Ports:
     replay: Callable[[ThreadInfo], Awaitable[Replay]] | None = None
     context: Callable[[ThreadInfo], Awaitable[ContextUsage]] | None = None
     no_such_model: Callable[[str], Awaitable[str]] | None = None
+    trace: Callable[[str], Awaitable[Trace | None]] | None = None
     setup: Callable[[], SetUp] | None = None
     memory: Memory | None = None
 

@@ -59,6 +59,7 @@ class ReadRoutes:
             web.get("/api/v1/inbox", self.inbox),
             web.get("/api/v1/inbox/audit", self.audit),
             web.get("/api/v1/inbox/{thread}/{seq:[0-9]{1,18}}", self.why),
+            web.get("/api/v1/trace/{id:.{1,300}}", self.trace),
             web.get("/api/v1/outbox", self.outbox),
             web.get("/api/v1/approvals", self.approvals),
             web.get("/api/v1/pairing", self.pairing),
@@ -176,6 +177,18 @@ class ReadRoutes:
                 " what did",
             )
         return answer(info)
+
+    async def trace(self, request: web.Request) -> web.Response:
+        """Everything one message caused, from arrival to receipt."""
+        name = request.match_info["id"]
+        found = await self._ports.trace(name) if self._ports.trace is not None else None
+        if found is None:
+            raise Refusal(
+                404,
+                f"{name[:80]}: no message, turn or post is called so, or it is no longer kept;"
+                " `ohmo inbox list` and `ohmo outbox list` show ids",
+            )
+        return answer(found)
 
     async def outbox(self, request: web.Request) -> web.Response:
         page = wish(request)

@@ -13,6 +13,7 @@ from ohmo.ambient import Failpoint, inert
 from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.reports import Counts
 from ohmo.contracts.turns import Claim
+from ohmo.database import tracing
 from ohmo.database.store_health import Availability, WatchedDriver, watch
 from ohmo.store import (
     approvals,
@@ -245,6 +246,7 @@ class SqlStore(_OverDriver):
     find_thread = reads(listing.find_thread)
     history = reads(listing.history, slow=True)
     arrival = reads(listing.arrival)
+    trace = reads_now(tracing.trace, slow=True)
     inbox = reads(listing.inbox, slow=True)
     outbox = reads(listing.outbox, slow=True)
     posts = reads(listing.posts)

@@ -20,8 +20,8 @@ from ohmo.memory.desk import Memory, Said
 from ohmo.memory.proposals import Proposal
 from ohmo.memory.scopes import Scope, Viewer
 from ohmo.permissions.sensitive_paths import SensitivePaths
+from ohmo.processes.answering import AnsweringProcess
 from ohmo.processes.job import Job, ProcessRunner
-from ohmo.tools.code.reader import CodeReader
 from ohmo.tools.files import FileStamps, Opening
 from ohmo.tools.results import ToolError
 from ohmo.tools.systems import Systems
@@ -75,7 +75,10 @@ class Workbench:
     stamps: FileStamps = field(default_factory=FileStamps)
     background: BackgroundJobs = field(default_factory=lambda: BackgroundJobs(8))
     systems: Systems = field(default_factory=Systems)
-    code: CodeReader = field(default_factory=CodeReader)
+    #: Reads code, beside this process.
+    code: AnsweringProcess = field(
+        default_factory=lambda: AnsweringProcess("ohmo.tools.code.worker")
+    )
     cron: JobTools | None = None  # None: there are no tools for jobs
     memory: Memory | None = None  # None: nothing is remembered
     #: Where the people of a thread are; None: nobody can be shown anything.

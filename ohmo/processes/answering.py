@@ -1,4 +1,5 @@
-"""The side of the daemon: one process, begun when it is first asked, that ends when nobody asks."""
+"""A process of a module of ours that answers a line for each line it reads: begun when it is first
+asked, gone when nobody asks any more."""
 
 from __future__ import annotations
 
@@ -17,10 +18,11 @@ _SECONDS = 40.0  # for one question; the process itself stops looking before
 _LONGEST = 4 << 20  # bytes of an answer
 
 
-class CodeReader:
-    """One question after the other."""
+class AnsweringProcess:
+    """One question after the other. ``module``: what ``python -m`` runs."""
 
-    def __init__(self, seconds: float = _SECONDS) -> None:
+    def __init__(self, module: str, seconds: float = _SECONDS) -> None:
+        self._module = module
         self._seconds = seconds
         self._process: Process | None = None
         self._lock = asyncio.Lock()
@@ -34,14 +36,14 @@ class CodeReader:
             if not answer:  # it had just gone because nobody asked
                 answer = await self._asked(line)
         if not answer:
-            raise OSError("what reads the code ended before it answered")
+            raise OSError(f"{self._module} ended before it answered")
         answered, text = json.loads(answer)
         return answered, text
 
     async def _asked(self, line: bytes) -> bytes:
         process = self._process
         if process is None or process.returncode is not None:
-            process = self._process = await _begin()
+            process = self._process = await _begin(self._module)
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -66,12 +68,12 @@ class CodeReader:
             await process.wait()
 
 
-async def _begin() -> Process:
+async def _begin(module: str) -> Process:
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-P",
         "-m",
-        "ohmo.tools.code.worker",
+        module,
         cwd="/",
         env=child_environment(os.environ),
         stdin=PIPE,
