@@ -8,6 +8,7 @@ developers.openai.com. A model nobody knows has no price and a careful window.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import field
 from typing import Literal, Protocol
@@ -90,6 +91,16 @@ _TABLE: dict[str, Model] = {  # the longest prefix of a model's name that is in 
 }
 # A name of a known maker that is newer than this table: window only, no price.
 _FAMILIES = {"claude-": 200_000, "gpt-": 128_000}
+
+
+_SEES = re.compile(
+    r"claude-|gpt-(?:4o|4\.1|[5-9])|gemini|gemma-?3|pixtral|llava|.*(?:vision|-vl\b|[0-9]vl\b)"
+)
+
+
+def sees(model: str) -> bool:
+    """Whether it is known to read pictures."""
+    return _SEES.match(plain_name(model).lower()) is not None
 
 
 def plain_name(model: str) -> str:

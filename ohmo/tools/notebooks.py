@@ -6,12 +6,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from typing import Literal, cast
 
 from channels.record import record
 from ohmo.contracts.messages import Json
 from ohmo.tools.results import ToolError, head_cut
+from ohmo.tools.systems import table
 
 CellType = Literal["code", "markdown", "raw"]
 _WHITE = re.compile(r"[ \t\r\n]*")
@@ -67,7 +67,7 @@ class Notebook:
 
     def __init__(self, text: str) -> None:
         try:
-            data = _table(json.loads(text))
+            data = table(json.loads(text))
             if data.get("nbformat") != 4:
                 raise ToolError("is no notebook of nbformat 4")
             start = _after(text, 0)
@@ -75,7 +75,7 @@ class Notebook:
             self._spans = elements(text, cells.start)
         except (ValueError, KeyError, IndexError, RecursionError):
             raise ToolError("is no notebook that can be read (broken JSON, or no cells)") from None
-        self.cells = [_table(cell) for cell in cast("list[Json]", data["cells"])]
+        self.cells = [table(cell) for cell in cast("list[Json]", data["cells"])]
         self._text = text
         self._cells = cells
         minor = data.get("nbformat_minor")
@@ -183,10 +183,6 @@ def new_id(call: str) -> str:
     return hashlib.sha256(call.encode()).hexdigest()[:8]
 
 
-def _table(value: Json) -> Mapping[str, Json]:
-    return cast("Mapping[str, Json]", value) if isinstance(value, dict) else {}
-
-
 def _joined(value: Json) -> str:
     if isinstance(value, list):
         return "".join(each for each in value if isinstance(each, str))
@@ -199,12 +195,12 @@ def _lines(source: str, *, listed: bool) -> Json:
 
 
 def _output(value: Json) -> str:
-    output = _table(value)
+    output = table(value)
     if "text" in output:
         return _joined(output["text"]).rstrip("\n")
     if output.get("output_type") == "error":
         return f"{output.get('ename')}: {output.get('evalue')}"
-    data = _table(output.get("data"))
+    data = table(output.get("data"))
     words = _joined(data.get("text/plain")).rstrip("\n")
     others = [kind for kind in data if kind != "text/plain"]
     return "\n".join(filter(None, [words, *(f"[{kind}]" for kind in others)]))
