@@ -18,7 +18,7 @@ from ohmo.contracts.errors import Damaged, LeaseLost
 from ohmo.contracts.inwriter import Remains, Rest, in_writer
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.store import Hint
-from ohmo.contracts.turns import PRESENT, Claim, Seat, ThreadSettings, Work
+from ohmo.contracts.turns import Claim, Seat, ThreadSettings, Work
 from ohmo.lifecycle import failure_of
 from ohmo.sessions.admission import Outages, PoisonTurns
 from ohmo.sessions.planner import SessionDeps
@@ -104,12 +104,8 @@ class Pool:
 
     def chose(self, thread: str, settings: ThreadSettings) -> None:
         """What later messages do, and whether plan mode holds: of the turn that runs there, too."""
-        running = self._running.get(thread)
-        if running is not None:
-            control = running.session.control
-            control.busy = settings.busy or self._deps.limits.busy
-            beside = settings.planning in (PRESENT, running.session.claim.session_seq)
-            control.plans = beside or settings.mode == "plan"
+        if running := self._running.get(thread):
+            running.session.chose(settings)
 
     async def stopped(self, thread: str) -> None:
         """A command has ended, in the store, what was said before it: a turn here that lost its
@@ -202,8 +198,7 @@ class Pool:
         for hint in hints:
             if hint.kind in ("ready", "any"):
                 self._ring(hint.thread)
-                running = self._running.get(hint.thread)
-                if running is not None:
+                if running := self._running.get(hint.thread):
                     running.session.control.waiting.set()
 
     def _ring(self, thread: str = "") -> None:

@@ -59,7 +59,12 @@ class SingleKeys:
                 raise ConfigError(f"{key}: there is no such key{hint}")
             value = cast("Mapping[str, Any]", value)[name]
             passed.append(name)
-        return _yaml(value)
+        writer: Any = YAML(typ="safe", pure=True)
+        writer.default_flow_style = False
+        writer.sort_base_mapping_type_on_output = False
+        text = StringIO()
+        writer.dump(value, text)
+        return text.getvalue().removesuffix("...\n")
 
     def refuse(self, key: str, value: str) -> None:
         self._editor.refuse_keys(self._wanted(key, value))
@@ -88,12 +93,3 @@ def _fits(keys: Keys, pattern: Keys) -> bool:
     return len(keys) == len(pattern) and all(
         one in ("*", name) for name, one in zip(keys, pattern, strict=True)
     )
-
-
-def _yaml(value: Any) -> str:
-    writer: Any = YAML(typ="safe", pure=True)
-    writer.default_flow_style = False
-    writer.sort_base_mapping_type_on_output = False
-    text = StringIO()
-    writer.dump(value, text)
-    return text.getvalue().removesuffix("...\n")

@@ -12,7 +12,6 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from channels.contract import Outbound
-from channels.durable import replacing
 from ohmo.contracts.messages import Json, ToolResult, Usage
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.files import MOST, replace_file
@@ -161,11 +160,7 @@ class ImageGeneration(PydanticTool):
             raise ToolError(f"{target} changed since you last read it; Read it again first")
         status = replace_file(opening, target, data, known)
         bench.stamps.remember(context.thread, target, status)
-        copy = bench.spill / "shown" / context.call.replace("/", "_") / target.name
-        copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with replacing(copy) as file:
-            file.write(data)
-        return copy
+        return bench.keep("shown", context.call, target.name, data)
 
 
 TOOL = ImageGeneration

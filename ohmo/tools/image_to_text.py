@@ -6,7 +6,6 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from channels.durable import replacing
 from ohmo.contracts.errors import ProviderError
 from ohmo.contracts.messages import Image
 from ohmo.contracts.provider import Payer
@@ -74,11 +73,7 @@ class ImageToText(PydanticTool):
         kind = image_type(data[:16])
         if kind is None:
             raise ToolError(f"{path} is no picture (PNG, JPEG, GIF, WebP)")
-        copy = self._bench.spill / "seen" / call.replace("/", "_") / path.name
-        copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with replacing(copy) as file:
-            file.write(data)
-        return Image(copy, kind)
+        return Image(self._bench.keep("seen", call, path.name, data), kind)
 
 
 TOOL = ImageToText

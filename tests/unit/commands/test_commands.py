@@ -420,7 +420,7 @@ def test_a_lone_word_that_is_nearly_a_command_is_for_the_house_and_no_path_is() 
 
 class Begun(Desk):
     async def thread(self, thread: str) -> ThreadInfo | None:
-        return ThreadInfo(thread, HERE, 7, None, 0, None, parked=False)
+        return ThreadInfo(thread, HERE, "", None, 7, None, "running", ThreadSettings())
 
 
 async def test_plan_mode_is_of_this_session_and_any_mode_that_is_chosen_ends_it() -> None:
