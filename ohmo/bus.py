@@ -146,7 +146,8 @@ class MessageBus:
             for arrival in batch.arrivals:
                 seat = self._seat(arrival)
                 if batch.settings is not None:
-                    seat = replace(seat, settings=batch.settings)
+                    chosen = batch.settings.over(seat.settings or ThreadSettings())
+                    seat = replace(seat, settings=chosen)
                 seated.append((arrival, seat))
             self._storing(seated)
             accepted = (

@@ -114,7 +114,7 @@ def build_agent(
         ),
         environ=environ,
         ripgrep=ripgrep(),
-        systems=systems_of(config),
+        systems=systems_of(config, model.models, ask),
         cron=cron,
         place=cron.place if cron is not None else None,
         largest=largest,

@@ -315,7 +315,7 @@ def build_intake(
     connections = deps.connections
 
     def chose(thread: str, settings: ThreadSettings) -> None:
-        pool.chose(thread, settings.busy)
+        pool.chose(thread, settings)
         if settings.free_until is not None:
             full_auto.begun()
 

@@ -16,7 +16,6 @@ SAME: Mapping[str, str] = {
     "id": "whoami",
     "menu": "help",
     "models": "model",
-    "plan": "mode plan",
     "reasoning": "effort",
     "reset": "new",
     "rewind": "rollback",

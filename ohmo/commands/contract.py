@@ -18,7 +18,7 @@ from ohmo.commands.aliases import INSTEAD, SAME
 from ohmo.contracts.outbox import Asked, Lapsed, Scope
 from ohmo.contracts.reports import ArrivalInfo, HouseStatus, ThreadInfo
 from ohmo.contracts.turns import ThreadSettings
-from ohmo.sessions.user_steps import is_steering
+from ohmo.sessions.user_steps import begins_plan, is_steering
 
 Standing = Literal["guest", "user", "admin", "owner"]
 _COMMAND = re.compile(
@@ -258,7 +258,7 @@ def is_order(text: str, known: Collection[str]) -> bool:
     if parsed is None:
         return False
     name, argument = parsed
-    if is_steering(text):
+    if is_steering(text) or begins_plan(text):
         return False  # its words are a message
     if name in known or name in INSTEAD:
         return True

@@ -23,6 +23,9 @@ async def run(order: Order, desk: Desk) -> Effect:
             mode = order.settings.mode or "as configured"
             until = order.settings.free_until
             end = f" until {desk.when(until)}" if order.settings.mode and until else ""
+            info = await desk.thread(order.thread)
+            if info is not None and order.settings.planning == info.session_seq:
+                end += "; first there is a plan to be made (`/plan`)"
             return Reply(
                 f"Mode: `{mode}`{end}. Say `/mode default`, `/mode plan` or `/mode full_auto`."
             )
@@ -36,11 +39,11 @@ async def run(order: Order, desk: Desk) -> Effect:
                 f"Mode is now `full_auto`: nothing is asked in this conversation until {words}."
                 " `/mode default` ends it before."
             )
-            return Choose(text, replace(order.settings, mode="full_auto", free_until=until))
+            settings = replace(order.settings, mode="full_auto", free_until=until, planning=None)
+            return Choose(text, settings)
         case "default" | "plan":
-            return Choose(
-                f"Mode is now `{name}`.", replace(order.settings, mode=name, free_until=None)
-            )
+            settings = replace(order.settings, mode=name, free_until=None, planning=None)
+            return Choose(f"Mode is now `{name}`.", settings)
         case _:
             return Reply(
                 f"`{order.argument}` is not a mode: say `/mode default`, `/mode plan` or `/mode"

@@ -43,8 +43,9 @@ NOBODY = Payer()
 
 
 #: What a model is asked for: a step of a turn, a summary of a conversation, notes, a hook's
-#: judgement, the choice of a tier or agent, a trial of a profile, a foreign CLI.
-Purpose = Literal["turn", "compaction", "memory", "hook", "choice", "check", "foreign"]
+#: judgement, the choice of a tier or agent, a trial of a profile, a foreign CLI, a look at a
+#: picture.
+Purpose = Literal["turn", "compaction", "memory", "hook", "choice", "check", "foreign", "image"]
 
 
 @record

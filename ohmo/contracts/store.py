@@ -175,9 +175,11 @@ class Threads(Protocol):
         posts: Sequence[PostRow] = (),
         usage: Usage | None = None,
         payer: Payer = NOBODY,
+        plans: bool | None = None,
     ) -> tuple[int, ...]:
         """Append steps, and ``spend`` for this turn; returns their numbers. A call starts once and
-        ends once: a second time raises Conflict."""
+        ends once: a second time raises Conflict. ``plans``: plan mode begins or ends in the
+        session."""
         ...
 
     async def park(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, get_args
 
 from channels.contract import Choice, Outbound
 from channels.record import record
-from ohmo.contracts.messages import Json, Layer, ToolCall, ToolResult
+from ohmo.contracts.messages import Json, Layer, ToolCall, ToolResult, Usage
 from ohmo.contracts.provider import ToolSpec
 
 Input = TypeVar("Input")
@@ -60,7 +61,8 @@ class Question:
     digest: str  # canonical hash of tool, arguments, cwd, person
     rule: str = ""  # what "session" and "always" would remember; empty: they are not offered
     wider: str = ""  # what "all edits in this workspace" would remember; empty: it is not offered
-    by: Literal["", "admin"] = ""  # who has to answer at least; empty: also the person who asks
+    #: Who has to answer at least; empty: also the person who asks.
+    by: Literal["", "admin", "owner"] = ""
     tool: str = ""  # of a call: which one and with what; "" when it is about no call
     arguments: Mapping[str, Json] = field(default_factory=dict[str, Json])
     about: str = ""  # the argument that the title shows whole, letter for letter; "" for none
@@ -90,6 +92,7 @@ class Footprint:
     effect: Literal["none", "house", "repeatable", "once"] = "once"
     note: str = ""  # what the arguments mean, for the person who is asked
     question: Question | None = None  # AskUser: what a person has to answer before the call may run
+    standing: Standing = "guest"  # who may call it at least
     #: For the order within a step: what else it may open or change; None: perhaps everything.
     touches: tuple[Path, ...] | None = ()
 
@@ -122,11 +125,18 @@ class PlanState:
 @record
 class ToolOutput:
     """``posts`` are committed together with the result: they happen once or not at all. ``plan``:
-    what it is from now on."""
+    what it is from now on. ``plans``: plan mode holds, or not any more, from now on; None: as
+    before. ``usage``: what a model took that the tool asked by itself."""
 
     result: ToolResult
     posts: tuple[Outbound, ...] = ()
     plan: PlanState | None = None
+    plans: bool | None = None
+    usage: Usage | None = None
+
+
+async def _never() -> None:
+    await asyncio.Event().wait()
 
 
 @record
@@ -154,6 +164,8 @@ class CallContext:
     policy: PolicySnapshot | None = None  # the one its turn began under, None: not known
     #: Where foreign words of this session came from so far (``ToolResult.taint``).
     taint: frozenset[str] = frozenset()
+    #: Returns when a message for the thread waits that no turn has read yet.
+    message: Callable[[], Awaitable[object]] = field(default=_never, repr=False)
     agent: str = ""  # which subagent asks, empty: the person's own
     private: bool = False  # only ``person`` reads what is said in this thread
 

@@ -27,6 +27,9 @@ BY_A_BOT = "said by a bot"
 model."""
 
 
+PRESENT, NO_SESSION = -1, -2  # of ``ThreadSettings.planning``
+
+
 @record
 class ThreadSettings:
     """What a person chose for one thread; None: the configuration's default."""
@@ -40,11 +43,25 @@ class ThreadSettings:
     shelf: Shelf | None = None
     agent: str | None = None
     effort: Literal["low", "medium", "high"] | None = None  # how hard the model thinks
+    #: Plan mode holds in the session of this number (``Claim.session_seq``), beside ``mode``, which
+    #: holds again after it. ``PRESENT``: in the one it is stored in.
+    planning: int | None = None
 
     def over(self, older: ThreadSettings) -> ThreadSettings:
         """These choices, and the older ones where nothing was chosen now."""
         chosen = {name: value for name in _CHOICES if (value := getattr(self, name)) is not None}
         return replace(older, **chosen)
+
+    def within(self, session: int) -> ThreadSettings:
+        """As they are stored while the thread is in this session."""
+        return replace(self, planning=session) if self.planning == PRESENT else self
+
+    def plans(self, session: int, plans: bool | None) -> ThreadSettings:
+        """Plan mode begins or ends in this session; None: neither."""
+        if plans is None:
+            return self
+        mode = None if self.mode == "plan" and not plans else self.mode
+        return replace(self, mode=mode, planning=session if plans else NO_SESSION)
 
     def at(self, now: datetime) -> ThreadSettings:
         """Without a ``full_auto`` whose time is over. One that ends later than any may, because the

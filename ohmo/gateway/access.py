@@ -16,11 +16,21 @@ from ohmo.config.channels import Opened
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.outbox import OWN_CHANNELS, Asked
 from ohmo.contracts.tool import Question, Standing
-from ohmo.contracts.turns import BY_A_BOT, NOT_ADDRESSED, Kind, PersonRow, Seat
+from ohmo.contracts.turns import (
+    BY_A_BOT,
+    NOT_ADDRESSED,
+    PRESENT,
+    Kind,
+    PersonRow,
+    Seat,
+    ThreadSettings,
+)
 from ohmo.gateway.draft_updates import Mode
+from ohmo.sessions.user_steps import begins_plan
 
 ALBUM_HOLD = 0.6  # seconds: the pieces of an album come as messages of their own
 NOBODY = frozenset({""})
+_PLANNING = ThreadSettings(planning=PRESENT)
 DmRule = Literal["off", "allowlist", "pairing", "open"]
 GroupRule = Literal["off", "allowlist", "open"]
 STRICTEST_DM: tuple[DmRule, ...] = ("off", "allowlist", "pairing", "open")
@@ -186,9 +196,10 @@ class Access:
         """Owner and admin answer for anyone, a user for themselves where that is enough, a guest
         for nobody."""
         standing = self.standing_of(said)
-        if standing in ("owner", "admin"):
+        by = asked.ask.question.by
+        if standing == "owner" or (standing == "admin" and by != "owner"):
             return True
-        if asked.ask.question.by == "admin" or standing != "user":
+        if by or standing != "user":
             return False
         here = said.address
         asks_for = self._asks_for(asked)
@@ -211,7 +222,9 @@ class Access:
         if isinstance(arrival, Wake):
             at_the_keyboard = arrival.origin in ("api", "owner") and arrival.person == "owner"
             is_command = at_the_keyboard and self._is_command(arrival.prompt)
-            return Seat(arrival.mind, "command" if is_command else "wake")
+            plans = at_the_keyboard and begins_plan(arrival.prompt)
+            kind = "command" if is_command else "wake"
+            return Seat(arrival.mind, kind, settings=_PLANNING if plans else None)
         own_mind = self._per_person and arrival.address.channel not in OWN_CHANNELS
         scope = arrival.person.id if own_mind else ""
         match arrival:
@@ -241,7 +254,10 @@ class Access:
                 elif self._answers(arrival):
                     kind = "answer"
                 hold = 0.0 if arrival.album is None else ALBUM_HOLD
-                return Seat(scope, kind, hold=max(arrival.settles, hold))
+                standing = self.let_in(arrival, private=arrival.private)
+                plans = kind == "message" and standing != "guest" and begins_plan(arrival.text)
+                settings = _PLANNING if plans else None
+                return Seat(scope, kind, hold=max(arrival.settles, hold), settings=settings)
 
     def _refusal(self, said: Inbound) -> tuple[Literal["noted", "refused"], str] | None:
         place = said.address

@@ -17,7 +17,7 @@ from channels.record import record
 from ohmo.config.load import Config
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.outbox import Grant
-from ohmo.contracts.tool import CallContext, Footprint, PolicySnapshot
+from ohmo.contracts.tool import CallContext, Footprint, PolicySnapshot, least
 from ohmo.permissions.boundaries import ProtectedPlaces, Reach, folder_rule
 from ohmo.permissions.command_policy import CommandPolicy
 from ohmo.permissions.rules import (
@@ -96,6 +96,9 @@ class Policy:
         sensitive = self._sensitive_paths(call.name, footprint, paths, context)
         if sensitive is not None:
             return sensitive
+        if least(context.role, footprint.standing) != footprint.standing:
+            why = f"only {footprint.standing} and above may call it so"
+            return Ruling("deny", "role", context.role, why, remember=False)
         granted: list[Rule] = []
         if context.role == "guest":
             public = [

@@ -94,6 +94,16 @@ _TABLE: dict[str, Model] = {  # the longest prefix of a model's name that is in 
 _FAMILIES = {"claude-": 200_000, "gpt-": 128_000}
 
 
+_SEES = re.compile(
+    r"claude-|gpt-(?:4o|4\.1|[5-9])|gemini|gemma-?3|pixtral|llava|.*(?:vision|-vl\b|[0-9]vl\b)"
+)
+
+
+def sees(model: str) -> bool:
+    """Whether it is known to read pictures."""
+    return _SEES.match(plain_name(model).lower()) is not None
+
+
 def plain_name(model: str) -> str:
     """``anthropic/claude-x`` and ``claude-x`` are the same model; gateways put the maker in
     front."""

@@ -3,6 +3,7 @@ before it goes on."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 
@@ -37,6 +38,8 @@ class TurnControl:
 
     def __init__(self) -> None:
         self.busy: Busy | None = None  # chosen while it ran
+        self.plans: bool | None = None  # plan mode, chosen while it ran
+        self.waiting = asyncio.Event()  # something came for the thread that no turn has read
         self._called = False
 
     def call(self) -> None:
@@ -244,7 +247,10 @@ class TurnLedger:
         await self._append(steps, (), usage)
 
     async def result(self, output: ToolOutput) -> None:
-        await self._append((CallResult(output.result),), output.posts, None)
+        step = CallResult(output.result)
+        await unbroken(self._commit((step,), output.posts, output.usage, plans=output.plans))
+        if output.plans is not None:
+            self._run.control.plans = output.plans
 
     async def answered(self, call: str, digest: str) -> Verdict | None:
         again = self._again
@@ -263,6 +269,7 @@ class TurnLedger:
 
     async def _steer(self) -> bool:
         await self.flush()
+        self._run.control.waiting.clear()
         taken = await self._store.steer(self._claim, self._turn, self._steering)
         self._transcript.add(taken)
         return bool(taken)
@@ -284,7 +291,13 @@ class TurnLedger:
         plan = self._plan
         claim = self._claim
         found = self._transcript.found
-        mode, role = plan.capped(plan.mode_at(self._clock()), plan.role)
+        control = self._run.control
+        mode = plan.mode_at(self._clock())
+        if mode == "plan" and control.plans is False:  # left while it ran
+            mode = plan.mode_after
+        mode, role = plan.capped(mode, plan.role)
+        if plan.planning if control.plans is None else control.plans:
+            mode = "plan"
         return CallContext(
             turn=self._turn,
             call=call.id,
@@ -302,6 +315,7 @@ class TurnLedger:
             tools=plan.tools,
             hidden=frozenset(tool.name for tool in plan.deferred if tool.name not in found),
             private=plan.private,
+            message=control.waiting.wait,
         )
 
     async def _append(
@@ -311,11 +325,16 @@ class TurnLedger:
         await unbroken(self._commit(steps, posts, usage))
 
     async def _commit(
-        self, steps: tuple[Step, ...], posts: tuple[Outbound, ...], usage: Usage | None
+        self,
+        steps: tuple[Step, ...],
+        posts: tuple[Outbound, ...],
+        usage: Usage | None,
+        *,
+        plans: bool | None = None,
     ) -> None:
         rows = [PostRow(self._new_id(), "message", post) for post in posts]
         numbers = await self._store.record(
-            self._claim, self._turn, steps, posts=rows, usage=usage, payer=self.payer
+            self._claim, self._turn, steps, posts=rows, usage=usage, payer=self.payer, plans=plans
         )
         self._transcript.add(list(zip(numbers, steps, strict=True)))
         self._cost = self._cost.and_then(steps, usage)

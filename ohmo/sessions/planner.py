@@ -75,6 +75,7 @@ class TurnPlan:
     # when ``full_auto`` ends and ``mode_after`` holds, also within the turn
     free_until: datetime | None = None
     mode_after: Mode = "default"
+    planning: bool = False  # plan mode holds beside ``mode``, until it is left
     policy: PolicySnapshot | None = None  # the one the turn began under, None: not known
     new_rules: ProjectRules | None = None  # of the folder, where this process reads them first
     agent: str = ""  # who runs it; empty: the engine of the house
@@ -193,6 +194,7 @@ class Planner:
             until=until,
             free_until=settings.free_until if mode == "full_auto" else None,
             mode_after=configured,
+            planning=settings.planning == claim.session_seq,
             policy=under.policy,
             new_rules=new_rules,
             agent=settings.agent or "",

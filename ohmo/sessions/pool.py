@@ -18,10 +18,10 @@ from ohmo.contracts.errors import Damaged, LeaseLost
 from ohmo.contracts.inwriter import Remains, Rest, in_writer
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.store import Hint
-from ohmo.contracts.turns import Claim, Seat, Work
+from ohmo.contracts.turns import Claim, Seat, ThreadSettings, Work
 from ohmo.lifecycle import failure_of
 from ohmo.sessions.admission import Outages, PoisonTurns
-from ohmo.sessions.planner import Busy, SessionDeps
+from ohmo.sessions.planner import SessionDeps
 from ohmo.sessions.session import TRIES, Session, Why
 from ohmo.sessions.transcript import TranscriptCache
 
@@ -102,12 +102,10 @@ class Pool:
         elif running.session.turn is not None and running.session.busy == "interrupt":
             _end(running, "interrupted")
 
-    def chose(self, thread: str, busy: Busy | None) -> None:
-        """What later messages do was chosen: it holds for the turn that runs there, too. None: as
-        the configuration says."""
-        running = self._running.get(thread)
-        if running is not None:
-            running.session.control.busy = busy or self._deps.limits.busy
+    def chose(self, thread: str, settings: ThreadSettings) -> None:
+        """What later messages do, and whether plan mode holds: of the turn that runs there, too."""
+        if running := self._running.get(thread):
+            running.session.chose(settings)
 
     async def stopped(self, thread: str) -> None:
         """A command has ended, in the store, what was said before it: a turn here that lost its
@@ -200,6 +198,8 @@ class Pool:
         for hint in hints:
             if hint.kind in ("ready", "any"):
                 self._ring(hint.thread)
+                if running := self._running.get(hint.thread):
+                    running.session.control.waiting.set()
 
     def _ring(self, thread: str = "") -> None:
         self._ready.add(thread)

@@ -19,7 +19,7 @@ from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.inwriter import Remains, in_writer
 from ohmo.contracts.messages import ModelStep, Step, Text, ToolCall, UserStep
 from ohmo.contracts.outbox import PostRow
-from ohmo.contracts.turns import Claim, Work
+from ohmo.contracts.turns import PRESENT, Claim, ThreadSettings, Work
 from ohmo.engine.concurrency import closable
 from ohmo.lifecycle import failure_of, unbroken
 from ohmo.memory.scopes import Viewer
@@ -70,6 +70,12 @@ class Session:
     def busy(self) -> Busy:
         """What a message that comes while this works does."""
         return self.control.busy or self._deps.limits.busy_in(self.claim)
+
+    def chose(self, settings: ThreadSettings) -> None:
+        """By a person, while it works."""
+        self.control.busy = settings.busy or self._deps.limits.busy
+        beside = settings.planning in (PRESENT, self.claim.session_seq)
+        self.control.plans = beside or settings.mode == "plan"
 
     async def take(self) -> Work | None:
         """The head of the mailbox, or the open turn. None: nothing to do, the lease is given

@@ -47,7 +47,13 @@ BOT_LOOP = (
 )
 STILL_WANTED = "(This message is old; its person was asked and still wants it answered.)"
 
+PLANNING = (
+    "Plan mode is on: change nothing; read, search and think, then call ExitPlanMode with the plan."
+)
+NOT_PLANNING = "Plan mode is off."
+
 _STEERING = re.compile(r"\s*/steer(?:@\S+)?\s+(?=\S)", re.IGNORECASE)
+_PLANNING = re.compile(r"\s*/plan(?:@\S+)?\s+(?=\S)", re.IGNORECASE)
 
 
 def is_steering(text: str) -> bool:
@@ -55,8 +61,13 @@ def is_steering(text: str) -> bool:
     return _STEERING.match(text) is not None
 
 
+def begins_plan(text: str) -> bool:
+    """``/plan WORDS``: a message whose turn only plans."""
+    return _PLANNING.match(text) is not None
+
+
 def _words(text: str) -> str:
-    match = _STEERING.match(text)
+    match = _STEERING.match(text) or _PLANNING.match(text)
     return text[match.end() :] if match is not None else text
 
 
@@ -183,8 +194,11 @@ class TurnContext:
     @in_writer
     def __call__(self, claim: Claim, heard: Sequence[Inbound | Reacted]) -> list[UserStep]:
         steps: list[UserStep] = []
-        text = self._stands.get(self._folder(claim), "")
-        if text and text != self._told.get((claim.thread, claim.session_seq)):
+        told = self._told.get((claim.thread, claim.session_seq), "")
+        text = _with_mode(self._stands.get(self._folder(claim), ""), claim)
+        if text != told:
+            if told.endswith(PLANNING) and not text.endswith(PLANNING):
+                text = f"{text}\n{NOT_PLANNING}".strip()
             steps.append(UserStep((Text(text),), "house", "context"))
         around = self._writer.context(heard) if heard else None
         return [*steps, around] if around is not None else steps
@@ -196,15 +210,24 @@ class TurnContext:
             others = [each for each in self._stands if each != self._workspace][1 - FOLDERS :]
             kept = {each: self._stands[each] for each in (self._workspace, *others)}
             self._stands = {**kept, folder: self._surroundings(folder)}
-        text = self._stands[folder]
-        said = UserStep((Text(text),), "house", "context")
-        if any(step == said for _, step in work.steps):
+        text = _with_mode(self._stands[folder], claim)
+        ways = [text, f"{text}\n{NOT_PLANNING}".strip()]
+        said = [UserStep((Text(way),), "house", "context") for way in ways]
+        if any(step in said for _, step in work.steps):
             others = [key for key in self._told if key != (claim.thread, claim.session_seq)]
             kept = {key: self._told[key] for key in others[1 - SESSIONS :]}
             self._told = {**kept, (claim.thread, claim.session_seq): text}
 
     def _folder(self, claim: Claim) -> Path:
         return Path(claim.settings.workspace or self._workspace)
+
+
+def _with_mode(stands: str, claim: Claim) -> str:
+    """How things stand, and that plan mode was chosen for this session: the prompt, whose bytes
+    stay, does not say it."""
+    if claim.settings.planning != claim.session_seq:
+        return stands
+    return f"{stands}\n{PLANNING}".strip()
 
 
 def attachments(arrival: Arrival) -> tuple[Attachment, ...]:

@@ -142,6 +142,14 @@ class ConfigEditor:
     async def set_rules(self, version: str, rules: RulesSetup) -> str:
         return await asyncio.to_thread(self._save, version, lambda now: rules_change(now, rules))
 
+    def refuse_keys(self, change: Change) -> None:
+        """Raises ConfigError: the configuration would not be taken so."""
+        self._candidate(lambda _: change)
+
+    def set_keys(self, change: Change) -> None:
+        """Written to the file as it is now. Raises ConfigError, Stale."""
+        self._save(self._read().version, lambda _: change)
+
     def _environ(self) -> dict[str, str]:
         return environment(self._outside)
 

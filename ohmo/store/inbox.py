@@ -176,8 +176,9 @@ def _store(at: Moment, arrival: Arrival, seat: Seat, thread: str, seq: int) -> O
         at, arrival, thread, seq, kind=kind, hold=seat.hold, ending=ending, reason=seat.reason
     )
     if seat.settings is not None:
-        rows = yield "SELECT settings FROM threads WHERE thread = ?", (thread,)
-        chosen = seat.settings.over(read_settings(rows[0][0]))
+        rows = yield "SELECT settings, session_seq FROM threads WHERE thread = ?", (thread,)
+        settings, session = rows[0]
+        chosen = seat.settings.within(session).over(read_settings(settings))
         yield "UPDATE threads SET settings = ? WHERE thread = ?", (write_settings(chosen), thread)
     return Accepted(thread, seq, duplicate=False)
 

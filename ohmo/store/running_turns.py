@@ -23,7 +23,7 @@ from ohmo.contracts.messages import (
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.provider import NOBODY, Payer
 from ohmo.contracts.turns import Claim, End, Ending, TurnCost
-from ohmo.store.codec import column, read_step, write_step
+from ohmo.store.codec import column, read_settings, read_step, write_settings, write_step
 from ohmo.store.cron_jobs import settle
 from ohmo.store.outbox import close, open_drafts, say_more, speak, take_draft
 from ohmo.store.spending import spend
@@ -57,6 +57,7 @@ def record(
     posts: Sequence[PostRow] = (),
     usage: Usage | None = None,
     payer: Payer = NOBODY,
+    plans: bool | None = None,
 ) -> Op[tuple[int, ...]]:
     home = home_of(claim)
     _, numbers = yield from reserve(
@@ -66,6 +67,11 @@ def record(
     yield from speak(at, home, numbers, posts, turn)
     if usage is not None:
         yield from spend(at, replace(payer, turn=turn, thread=claim.thread), usage)
+    if plans is not None:
+        rows = yield "SELECT settings FROM threads WHERE thread = ?", (claim.thread,)
+        chosen = read_settings(rows[0][0]).plans(claim.session_seq, plans)
+        body = write_settings(chosen)
+        yield "UPDATE threads SET settings = ? WHERE thread = ?", (body, claim.thread)
     return tuple(written)
 
 

@@ -10,12 +10,11 @@ from typing import BinaryIO
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from channels.durable import replacing
 from ohmo.contracts.messages import Image
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.files import PEEK, Coding, Opening, Window, coding_of, read_lines, read_piece
 from ohmo.tools.inputs import PathText, PydanticTool
-from ohmo.tools.notebooks import Notebook
+from ohmo.tools.notebook_edit import Notebook
 from ohmo.tools.results import (
     ToolError,
     absolute_path,
@@ -102,11 +101,8 @@ class Read(PydanticTool):
                 raise ToolError(f"{path}: the image has more than {most} bytes; make it smaller")
             # a copy for the model: it is shown the picture with every request, whatever stands at
             # its path then
-            folder = self._bench.spill / "seen" / context.call.replace("/", "_")
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with replacing(folder / path.name) as copy:
-                copy.write(data)
-            return f"[{kind}, {status.st_size} bytes]", (Image(folder / path.name, kind),)
+            copy = self._bench.keep("seen", context.call, path.name, data)
+            return f"[{kind}, {status.st_size} bytes]", (Image(copy, kind),)
         coding = coding_of(start, whole=len(start) == status.st_size)
         if coding is None:
             raise ToolError(

@@ -7,18 +7,17 @@ import asyncio
 import json
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from yarl import URL
 
 from ohmo.ambient import derived
-from ohmo.contracts.messages import Json
 from ohmo.contracts.signing import KEY, SIGNATURE, TIMESTAMP, sign
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.inputs import PydanticTool, SafeText
 from ohmo.tools.results import ToolError, description, error_result, text_result
-from ohmo.tools.systems import OtherHouse, ServiceAnswer, call_service, refusal
+from ohmo.tools.systems import OtherHouse, ServiceAnswer, call_service, refusal, table
 from ohmo.tools.workbench import Workbench
 
 _MOST = 256 << 10  # bytes of a payload
@@ -69,8 +68,7 @@ class RemoteTrigger(PydanticTool):
             taken = answer.json()
         except (ToolError, UnicodeEncodeError) as error:
             return error_result(context, f"{arguments.name}: {error}")
-        fields = cast("dict[str, Json]", taken) if isinstance(taken, dict) else {}
-        if fields.get("duplicate") is True:
+        if table(taken).get("duplicate") is True:
             return text_result(context, f"{arguments.name} had taken this before")
         return text_result(context, f"{arguments.name} has taken it; it answers nothing by itself")
 

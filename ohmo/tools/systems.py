@@ -52,16 +52,16 @@ class Settings(Protocol):
         """What holds, as YAML; secrets are blotted out."""
         ...
 
-    def refuse(self, key: str, value: Json) -> None:
+    def refuse(self, key: str, value: str) -> None:
         """Raises ConfigError: this may not be written, or would not be taken."""
         ...
 
-    def write(self, key: str, value: Json) -> str:
-        """Written, every remark of the owner kept. When it holds, in words."""
+    def write(self, key: str, value: str) -> str:
+        """``value`` as YAML, every remark of the owner kept. When it holds, in words."""
         ...
 
 
-#: Asks a model that can see about one picture: its words, and what that took. Raises ProviderError.
+#: Asks a model that can see about one picture. Raises ProviderError.
 See = Callable[[Image, str, Payer], Awaitable[str]]
 
 
@@ -72,10 +72,8 @@ class Systems:
     search: SearchService | None = None
     images: ImageService | None = None
     remotes: Mapping[str, OtherHouse] = field(default_factory=dict[str, OtherHouse])
-    settings: Settings | None = None
+    settings: Callable[[], Settings] | None = None  # made when it is first needed
     see: See | None = None
-    #: Returns when a message for the thread waits; None: nobody tells.
-    message: Callable[[str], Awaitable[None]] | None = None
 
 
 @record
@@ -124,6 +122,11 @@ async def call_service(
     except (aiohttp.ClientError, OSError, ValueError) as error:
         words = str(error).split("\n", maxsplit=1)[0] or type(error).__name__
         raise ToolError(f"the service cannot be reached: {words}") from error
+
+
+def table(value: Json) -> Mapping[str, Json]:
+    """Of an answer: what is no object has no fields."""
+    return value if isinstance(value, dict) else {}
 
 
 def refusal(answer: ServiceAnswer, key: str) -> str:

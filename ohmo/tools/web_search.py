@@ -5,10 +5,8 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 from pydantic import BaseModel, ConfigDict, Field
 from yarl import URL
@@ -18,7 +16,7 @@ from ohmo.contracts.messages import Json
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.inputs import PydanticTool, SafeText
 from ohmo.tools.results import ToolError, description, error_result, head_cut, text_result
-from ohmo.tools.systems import SearchService, ServiceAnswer, call_service, refusal
+from ohmo.tools.systems import SearchService, ServiceAnswer, call_service, refusal, table
 from ohmo.tools.workbench import Workbench
 
 _RESULTS = 10
@@ -118,25 +116,21 @@ def results_of(provider: str, answer: ServiceAnswer) -> list[Found]:
     """What was found, the best first; what is no result is left out. Raises ToolError: the answer
     has no place for results."""
     data = answer.json()
-    where = _table(data).get("web") if provider == "brave" else data
+    where = table(data).get("web") if provider == "brave" else data
     if provider == "brave" and isinstance(data, dict) and where is None:
         return []  # "web" is there only where it found something
-    results = _table(where).get("results")
+    results = table(where).get("results")
     if not isinstance(results, list):
         raise ToolError("the service answered with something that holds no results")
     words = "description" if provider == "brave" else "content"
     found: list[Found] = []
     for result in results:
-        each = _table(result)
+        each = table(result)
         url = _line(each.get("url"), _ADDRESS)
         if url.startswith(("http://", "https://")):
             title = _line(each.get("title"), _TITLE) or url
             found.append(Found(title, url, _line(each.get(words), _SNIPPET)))
     return found[:_RESULTS]
-
-
-def _table(value: Json) -> Mapping[str, Json]:
-    return cast("Mapping[str, Json]", value) if isinstance(value, dict) else {}
 
 
 def _line(value: Json, most: int) -> str:

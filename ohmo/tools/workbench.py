@@ -12,6 +12,7 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 from channels.contract import Address, Outbound
+from channels.durable import replacing
 from channels.record import record
 from ohmo.contracts.cron import By, JobTools
 from ohmo.contracts.errors import ConfigError
@@ -90,6 +91,14 @@ class Workbench:
         """Ends what runs for tools; call it when the daemon stops."""
         await self.background.close()
         await self.code.close()
+
+    def keep(self, folder: str, call: str, name: str, data: bytes) -> Path:
+        """A copy of what a call saw or made, as it is now. Raises OSError."""
+        copy = self.spill / folder / call.replace("/", "_") / name
+        copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with replacing(copy) as file:
+            file.write(data)
+        return copy
 
     def opening(self, judged: Judged) -> Opening:
         """How one call opens its files."""

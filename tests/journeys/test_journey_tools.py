@@ -84,3 +84,45 @@ async def test_another_ohmo_is_told_something_once_and_works_by_itself(tmp_path:
     assert "ci has taken it" in result(asking.asked[-1])
     assert "build 7 is red" in json.dumps(working.asked[0].body)
     assert len(working.asked) == 1
+
+
+async def test_the_owner_is_asked_before_a_key_is_written_and_sees_both_values(
+    tmp_path: Path,
+) -> None:
+    change = Call("Config", {"key": "sessions.busy", "value": "steer"})
+    more = Call("Config", {"key": "permissions.mode", "value": "full_auto"})
+    server = ModelServer([Turn(calls=(more, change)), Turn(text="Changed.")])
+    async with keyboard(tmp_path, server, running=False) as home:
+        file = home.home / "config.yaml"
+        # asked whatever the mode
+        file.write_text(
+            f"{file.read_text()}permissions: {{mode: full_auto}}\n"
+            "sessions:\n  busy: queue # while I work\n"
+        )
+        await home.daemon.start()
+        message = {"text": "let me steer you"}
+        status, _ = await home.daemon.call("POST", "/api/v1/messages", message)
+        assert status == 202
+        asked: list[Any] = []
+
+        async def waits() -> bool:
+            asked[:] = (await home.daemon.call("GET", "/api/v1/approvals"))[1]["approvals"]
+            return bool(asked)
+
+        await until("the owner is asked", waits)
+        question = asked[0]["ask"]["question"]
+        assert "now: `queue`" in question["detail"]
+        assert "then: `steer`" in question["detail"]
+        assert "busy: queue # while I work" in file.read_text()
+        approved = await home.ohmo("approvals", "approve", asked[0]["ask"]["id"])
+        assert approved.code == 0, approved.err
+
+        async def answered() -> bool:
+            return len(server.asked) == 2
+
+        await until("it goes on", answered)
+        assert "busy: steer # while I work" in file.read_text()
+        assert "mode: full_auto" in file.read_text()
+    results = [one["content"] for one in server.asked[1].body["messages"] if one["role"] == "tool"]
+    assert "is the owner's to write" in str(results[0])
+    assert "takes it over by itself" in str(results[1])

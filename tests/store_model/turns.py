@@ -72,7 +72,8 @@ class ModelMailbox(ModelJobs):
         self._put(arrival, thread, seq, kind, seat.hold, ending, seat.reason)
         self.change(thread, last_at=self.now)
         if seat.settings is not None:
-            self.change(thread, settings=seat.settings.over(self.tables.threads[thread].settings))
+            row = self.tables.threads[thread]
+            self.change(thread, settings=seat.settings.within(row.session_seq).over(row.settings))
         if ending is None and seat.kind in ("message", "wake"):
             self._wake(thread, self.later(seat.hold))
         return Accepted(thread, seq, duplicate=False)
@@ -449,6 +450,7 @@ class ModelTurns(ModelMailbox):
         posts: Sequence[PostRow] = (),
         usage: Usage | None = None,
         payer: Payer = NOBODY,
+        plans: bool | None = None,
     ) -> tuple[int, ...]:
         self.must_hold(claim, turn)
         with self.transaction():
@@ -456,6 +458,10 @@ class ModelTurns(ModelMailbox):
             self.say(posts, turn, claim.thread)
             if usage is not None:
                 self.book(replace(payer, turn=turn, thread=claim.thread), usage)
+            if plans is not None:
+                row = self.tables.threads[claim.thread]
+                settings = row.settings.plans(row.session_seq, plans)
+                self.change(claim.thread, settings=settings)
             return tuple(numbers)
 
     async def finish(

@@ -28,7 +28,7 @@ from store_words import (
 )
 
 from ohmo.contracts.errors import LeaseLost
-from ohmo.contracts.turns import CursorSave, PersonRow, Seat, ThreadSettings
+from ohmo.contracts.turns import NO_SESSION, PRESENT, CursorSave, PersonRow, Seat, ThreadSettings
 
 
 async def test_a_batch_is_numbered_in_the_given_order(scene: Scene) -> None:
@@ -374,3 +374,24 @@ async def test_pruning_reaches_behind_its_first_stretch_of_turns_and_of_names(sc
     assert [one.duplicate for one in await scene.hear(said("m0"), said("m200"), said("m400"))] == [
         False
     ] * 3
+
+
+async def test_plan_mode_is_stored_with_what_begins_and_what_ends_it(scene: Scene) -> None:
+    chosen = ThreadSettings(mode="full_auto", planning=PRESENT)
+    await scene.hear(said("plan it"), seat=Seat("", "message", settings=chosen))
+    claim, work = await scene.begin()
+    assert claim.settings == ThreadSettings(mode="full_auto", planning=claim.session_seq)
+    await scene.store.record(claim, work.turn, [], plans=False)
+    info = await scene.store.thread(claim.thread)
+    assert info is not None
+    assert info.settings == ThreadSettings(mode="full_auto", planning=NO_SESSION)
+    await scene.store.record(claim, work.turn, [], plans=True)
+    info = await scene.store.thread(claim.thread)
+    assert info is not None
+    assert info.settings.planning == claim.session_seq
+
+
+def test_a_mode_that_was_plan_is_left_when_the_plan_is_allowed() -> None:
+    settings = ThreadSettings(mode="plan", model="m").plans(7, plans=False)
+    assert settings == ThreadSettings(model="m", planning=NO_SESSION)
+    assert settings.plans(7, plans=None) == settings

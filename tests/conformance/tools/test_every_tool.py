@@ -16,6 +16,8 @@ from channels.contract import Address, ChatId
 from ohmo.ambient import IdSource
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.cron import JobTools
+from ohmo.contracts.messages import Image
+from ohmo.contracts.provider import Payer
 from ohmo.contracts.tool import CallContext, Judged, Tool
 from ohmo.contracts.turns import Accepted, Seat
 from ohmo.cron.desk import CronDesk, DeskParts
@@ -23,7 +25,7 @@ from ohmo.permissions.policy import paths_of
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.catalogue import load_tools, tool_specs
 from ohmo.tools.inputs import explain, schema_for_model
-from ohmo.tools.systems import OtherHouse, SearchService, Systems
+from ohmo.tools.systems import ImageService, OtherHouse, SearchService, Systems
 from ohmo.tools.tool_search import LISTING
 from ohmo.tools.workbench import Workbench
 from ohmo_testing.house import ManualClock
@@ -59,6 +61,12 @@ GOOD: dict[str, dict[str, Any]] = {
     "NotebookEdit": {"notebook_path": "a.ipynb", "cell_number": 0, "new_source": "x"},
     "WebSearch": {"query": "saola"},
     "RemoteTrigger": {"name": "other", "payload": {"a": 1}},
+    "EnterPlanMode": {},
+    "ExitPlanMode": {"plan": "1. look"},
+    "Sleep": {"seconds": 1, "reason": "a moment"},
+    "Config": {"key": "sessions.busy", "value": "queue"},
+    "ImageToText": {"path": "a.txt", "question": "what?"},
+    "ImageGeneration": {"prompt": "a saola", "path": "a.png", "size": "auto"},
 }
 SURFACE = {  # what models and people already know these by
     "Read": "file_path offset limit char_offset",
@@ -78,7 +86,30 @@ SURFACE = {  # what models and people already know these by
     "NotebookEdit": "notebook_path cell_id cell_number new_source cell_type edit_mode",
     "WebSearch": "query",
     "RemoteTrigger": "name payload",
+    "EnterPlanMode": "",
+    "ExitPlanMode": "plan",
+    "Sleep": "seconds reason",
+    "Config": "key value",
+    "ImageToText": "path question",
+    "ImageGeneration": "prompt path size",
 }
+
+
+class Paper:
+    """A configuration that takes everything."""
+
+    def read(self, key: str) -> str:
+        return f"{key}\n"
+
+    def refuse(self, key: str, value: str) -> None:
+        pass
+
+    def write(self, key: str, value: str) -> str:
+        return f"{key} is {value}"
+
+
+async def seen(image: Image, question: str, payer: Payer) -> str:
+    return "a saola"
 
 
 @pytest.fixture
@@ -115,7 +146,10 @@ def bench(tmp_path: Path) -> Workbench:
     nowhere = "http://127.0.0.1:9"
     systems = Systems(
         search=SearchService("searxng", nowhere),
+        images=ImageService(nowhere, "painter"),
         remotes={"other": OtherHouse(f"{nowhere}/hooks/x", "secret")},
+        settings=Paper,
+        see=seen,
     )
     return Workbench(
         tmp_path / "spill",

@@ -15,6 +15,7 @@ from channels.contract import Address, ChatId
 from ohmo.assembly.house import commands
 from ohmo.commands.aliases import INSTEAD, SAME
 from ohmo.commands.contract import (
+    Choose,
     Command,
     Decide,
     Order,
@@ -360,7 +361,9 @@ def test_the_page_maps_what_people_know_from_elsewhere(name: str) -> None:
     assert re.search(rf"^\| .*`/{name}`.* \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", sorted({*PEERS, *SAME, *INSTEAD}))
+@pytest.mark.parametrize(
+    "name", sorted({*PEERS, *SAME, *INSTEAD} - {"plan"})
+)  # whose words are said
 def test_what_is_known_from_elsewhere_is_for_the_house_with_words_behind_it_too(name: str) -> None:
     assert [
         is_order(text, KNOWN) for text in (f"/{name}", f"/{name}@ohmo_bot", f"/{name} and more")
@@ -413,3 +416,26 @@ def test_a_lone_word_that_is_nearly_a_command_is_for_the_house_and_no_path_is() 
         is_order(text, known)
         for text in ("/etc", "/stpo it all now", "stop", "/usr/bin/status", "/xyzzy")
     ] == [False] * 5
+
+
+class Begun(Desk):
+    async def thread(self, thread: str) -> ThreadInfo | None:
+        return ThreadInfo(thread, HERE, "", None, 7, None, "running", ThreadSettings())
+
+
+async def test_plan_mode_is_of_this_session_and_any_mode_that_is_chosen_ends_it() -> None:
+    free = ThreadSettings(mode="full_auto", free_until=NOW)
+    effect = await run("/plan", Begun(), settings=free)
+    assert isinstance(effect, Choose)
+    assert effect.settings == replace(free, planning=7)
+    for mode in ("default", "plan"):
+        chosen = await run(f"/mode {mode}", settings=effect.settings)
+        assert isinstance(chosen, Choose)
+        assert chosen.settings.planning is None
+
+
+def test_plan_with_words_behind_it_is_a_message() -> None:
+    assert is_order("/plan", KNOWN)
+    assert not is_order("/plan a journey", KNOWN)
+    assert not is_order("/plan@ohmo_bot\na journey", KNOWN)
+    assert not is_order("/planet earth", KNOWN)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tool_calls import Call
 
-from ohmo.tools.notebooks import Notebook
+from ohmo.tools.notebook_edit import Notebook
 from ohmo.tools.results import ToolError
 
 CELLS: list[dict[str, Any]] = [
