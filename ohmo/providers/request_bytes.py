@@ -395,8 +395,5 @@ def differing(one: str, other: str) -> list[str]:
     """Which ``PARTS`` of two digests are not the same; all of them when the wires are not."""
     if one[:1] != other[:1]:
         return list(PARTS)
-    return [
-        part
-        for part, (start, end) in zip(PARTS, pairwise(_ENDS), strict=True)
-        if one[start:end] != other[start:end]
-    ]
+    parts = zip(PARTS, pairwise(_ENDS), strict=True)
+    return [part for part, (start, end) in parts if one[start:end] != other[start:end]]

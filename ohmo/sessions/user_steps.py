@@ -182,7 +182,7 @@ class TurnContext:
         self._workspace = workspace
         self._looked_at = -FRESH
         self._stands: Mapping[Path, str] = {workspace: ""}
-        self._told: Mapping[tuple[str, int], str] = {}
+        self._told: Mapping[tuple[str, int], tuple[str, bool]] = {}  # and whether plan mode was on
 
     def refresh(self) -> None:
         """To be called before turns begin: looks again, at most once in ``FRESH`` seconds."""
@@ -194,10 +194,10 @@ class TurnContext:
     @in_writer
     def __call__(self, claim: Claim, heard: Sequence[Inbound | Reacted]) -> list[UserStep]:
         steps: list[UserStep] = []
-        told = self._told.get((claim.thread, claim.session_seq), "")
+        told, planned = self._told.get((claim.thread, claim.session_seq), ("", False))
         text = _with_mode(self._stands.get(self._folder(claim), ""), claim)
         if text != told:
-            if told.endswith(PLANNING) and not text.endswith(PLANNING):
+            if planned and not _plans(claim):
                 text = f"{text}\n{NOT_PLANNING}".strip()
             steps.append(UserStep((Text(text),), "house", "context"))
         around = self._writer.context(heard) if heard else None
@@ -216,18 +216,21 @@ class TurnContext:
         if any(step in said for _, step in work.steps):
             others = [key for key in self._told if key != (claim.thread, claim.session_seq)]
             kept = {key: self._told[key] for key in others[1 - SESSIONS :]}
-            self._told = {**kept, (claim.thread, claim.session_seq): text}
+            self._told = {**kept, (claim.thread, claim.session_seq): (text, _plans(claim))}
 
     def _folder(self, claim: Claim) -> Path:
         return Path(claim.settings.workspace or self._workspace)
 
 
+def _plans(claim: Claim) -> bool:
+    """Plan mode was chosen for this session."""
+    return claim.settings.planning == claim.session_seq
+
+
 def _with_mode(stands: str, claim: Claim) -> str:
     """How things stand, and that plan mode was chosen for this session: the prompt, whose bytes
     stay, does not say it."""
-    if claim.settings.planning != claim.session_seq:
-        return stands
-    return f"{stands}\n{PLANNING}".strip()
+    return f"{stands}\n{PLANNING}".strip() if _plans(claim) else stands
 
 
 def attachments(arrival: Arrival) -> tuple[Attachment, ...]:

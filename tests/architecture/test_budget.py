@@ -16,11 +16,16 @@ LINES = 76_920 + 8_000
 TEST_LINES = 90_800 + 9_000
 ROOMS = 50
 IN_A_ROOM = 15  # modules that are no item of a shelf
+# Rooms with more, by how much and why; may only shrink.
+FULL = {
+    "ohmo.providers": 19,  # six of them stand in middleware/: what its links share
+    "ohmo.store": 16,  # an operation's module for each table
+}
 NODES_PER_LINE = 5.75  # of the syntax tree, per line of code
 USED_ONCE = 0.12  # share of all functions that are private and used at one place
 ONE_IMPORTER = 0.08  # share of all modules that one neighbour alone imports
 SPINE_MODULES = 45
-SPINE_LINES = 7_000
+SPINE_LINES = 7_200
 WIDEST = 10  # fields of a record
 # Wider ones, each with its reason.
 WIDE = {
@@ -75,7 +80,9 @@ def test_the_house_stays_within_its_size() -> None:
 def test_no_room_has_more_modules_than_a_reader_keeps_in_mind() -> None:
     rooms = {module.room for module in modules().values()}
     counts = {room: figures(room).structural for room in rooms}
-    assert {room: count for room, count in counts.items() if count > IN_A_ROOM} == {}
+    assert {
+        room: count for room, count in counts.items() if count > FULL.get(room, IN_A_ROOM)
+    } == {}
 
 
 def test_the_spine_can_be_read_in_a_day() -> None:
