@@ -14,6 +14,6 @@ COMMAND = Command(
     "what I remember",
     run,
     MEMBERS,
-    usage="[show|search|forget|accept|reject|tidy WHAT]",
+    usage="[show|search|forget|accept|reject WHAT]",
     place=105,
 )

@@ -208,7 +208,6 @@ class Webhook(Section):
 
 
 class MemoryKeys(Section):
-    consolidate: Literal["off", "daily", "weekly", "monthly"] = "off"
     opaque_names: Flag = False
 
 

@@ -113,7 +113,7 @@ class Memory:
                 changes = {name: note.file()}
                 return self._propose(scope, changes, f"remember: {note.title}", said)
             self._files.write(scope, name, note.file())
-            self._index.changed(scope.folder)
+            self._index.refresh(scope.folder)
         return Found(f"{scope.label}/{name}", note)
 
     def forget(self, scopes: Sequence[Scope], called: str, said: Said) -> Found | Proposal:
@@ -123,8 +123,14 @@ class Memory:
                 title = f"forget: {found.note.title}"
                 return self._propose(scope, {found.note.name: None}, title, said)
             self._files.remove(scope, found.note.name)
-            self._index.changed(scope.folder)
+            self._index.refresh(scope.folder)
         return found
+
+    def refresh(self) -> None:
+        """Looks for files of large folders that were edited in place; the next search knows."""
+        with self._lock:
+            for folder in tuple(self._index.stale):
+                self._index.refresh(folder)
 
     def read(self, scopes: Sequence[Scope], called: str) -> Found:
         """``called``: a name, alone or behind the label of its scope and a stroke."""
@@ -137,6 +143,9 @@ class Memory:
         labels = {scope.folder: scope.label for scope in scopes}
         with self._lock:
             spots = self._index.search(list(labels), words, limit, loose=loose)
+            stale = bool(self._index.stale)
+        if stale:
+            threading.Thread(target=self.refresh, daemon=True).start()
         found: list[Found] = []
         for spot in spots:
             with suppress(NotRemembered):  # it went meanwhile
@@ -147,7 +156,7 @@ class Memory:
     def newest(self, scopes: Sequence[Scope], limit: int = 200) -> list[Found]:
         """As they were changed last, what cannot be read left out."""
         stamps = [
-            (stamp.mtime, name, scope)
+            (stamp[0], name, scope)
             for scope in scopes
             for name, stamp in self._files.stamps(scope.folder).items()
         ]
@@ -194,7 +203,7 @@ class Memory:
                 else:
                     self._files.write(proposal.scope, name, text)
             self._proposals.drop(proposal)
-            self._index.changed(proposal.scope.folder)
+            self._index.refresh(proposal.scope.folder)
         return proposal
 
     def reject(self, scopes: Sequence[Scope], number: int) -> Proposal:

@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from channels.durable import settle_path, write_whole
-from channels.record import record
 from ohmo.memory.notes import INDEX, LARGEST, Note, NotRemembered, front_matter, note_of, parted
 from ohmo.memory.scopes import CHATS, PEOPLE, Scope
 
@@ -23,12 +22,8 @@ _LINK = re.compile(r"^\s*[-*] \[[^\]]*\]\((?P<file>[^)]+)\.md\)", re.MULTILINE)
 _SAFE = re.compile(r"[^\w]+")
 
 
-@record
-class Stamp:
-    """By which a file that was changed is known."""
-
-    mtime: int  # nanoseconds
-    size: int
+#: By which a file that was changed is known: nanoseconds of its last change, and bytes.
+Stamp = tuple[int, int]
 
 
 class NoteFiles:
@@ -61,13 +56,15 @@ class NoteFiles:
         found: dict[str, Stamp] = {}
         with suppress(OSError), os.scandir(self.root / folder) as entries:
             for entry in entries:
-                name = entry.name.removesuffix(".md")
-                if entry.name in (name, INDEX) or name.startswith("."):
+                file = entry.name
+                if not file.endswith(".md") or file.startswith(".") or file == INDEX:
                     continue
-                with suppress(OSError):
+                try:
                     status = entry.stat(follow_symlinks=False)
-                    if stat.S_ISREG(status.st_mode):
-                        found[name] = Stamp(status.st_mtime_ns, status.st_size)
+                except OSError:  # it went meanwhile
+                    continue
+                if stat.S_ISREG(status.st_mode):
+                    found[file[:-3]] = (status.st_mtime_ns, status.st_size)
         return found
 
     def raw(self, folder: str, name: str) -> bytes:
@@ -93,7 +90,7 @@ class NoteFiles:
         folder is full."""
         there = self.stamps(folder)
         if len(there) >= _MOST_NOTES:
-            raise NotRemembered(f"there are {len(there)} notes here; forget some, or tidy them")
+            raise NotRemembered(f"there are {len(there)} notes here; forget some")
         plain = _SAFE.sub("-", unicodedata.normalize("NFC", title).casefold()).strip("-_")
         plain = plain.encode()[:80].decode("utf-8", "ignore") or "note"
         if plain == "memory":

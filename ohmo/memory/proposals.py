@@ -27,7 +27,7 @@ _NUMBER = re.compile("[1-9][0-9]{0,8}")
 
 @record
 class Origin:
-    """``why``: which foreign words are behind it, or that it is a tidying."""
+    """``why``: which foreign words are behind it."""
 
     title: str
     by: str

@@ -19,7 +19,8 @@ from ohmo.memory.notes import NotRemembered
 
 log = structlog.get_logger("ohmo.memory")
 FORMAT = 1  # another one: made anew
-FRESH = 1.0  # seconds that a look at the files of a folder counts, unless a name came or went
+FRESH = 1.0  # seconds at least that a look at files counts, unless a name came or went
+SLOW = 0.02  # seconds of a look beyond which no search waits for one
 _BUSY = 0.5  # seconds another process may hold the file; then an index in memory serves
 _NOTES = """
     CREATE TABLE notes (
@@ -54,6 +55,16 @@ _PROBLEMS = """
 
 
 @record
+class _Look:
+    """At the files of a folder."""
+
+    again: float  # when the next one is due, monotonic seconds
+    changed: int  # when a name had come or gone last
+    took: float  # seconds
+    stamps: Mapping[str, Stamp]
+
+
+@record
 class Spot:
     folder: str
     name: str
@@ -62,11 +73,13 @@ class Spot:
 class SearchIndex:
     """Blocks; one caller at a time."""
 
-    def __init__(self, path: Path, files: NoteFiles) -> None:
+    def __init__(self, path: Path, files: NoteFiles, slow: float = SLOW) -> None:
         self._path = path
         self._files = files
+        self._slow = slow
         self._database: sqlite3.Connection | None = None
-        self._looked: dict[str, tuple[float, int]] = {}
+        self._looked: dict[str, _Look] = {}
+        self.stale: set[str] = set()  # folders that should be looked through, when nobody waits
 
     def search(
         self, folders: Sequence[str], words: str, limit: int, *, loose: bool = True
@@ -84,9 +97,10 @@ class SearchIndex:
         rows = self._ask(folders, _PROBLEMS, (json.dumps(folders),))
         return [(Spot(str(folder), str(name)), str(why)) for folder, name, why in rows]
 
-    def changed(self, folder: str) -> None:
-        """We wrote there."""
-        self._looked.pop(folder, None)
+    def refresh(self, folder: str) -> None:
+        """Looks through its files: we wrote there, or somebody may have edited one in place."""
+        self.stale.discard(folder)
+        self._ask((folder,), "SELECT 1", (), thorough=True)
 
     def close(self) -> None:
         if self._database is not None:
@@ -94,19 +108,24 @@ class SearchIndex:
             self._database = None
 
     def _ask(
-        self, folders: Sequence[str], asked: str, values: tuple[str | int, ...]
+        self,
+        folders: Sequence[str],
+        asked: str,
+        values: tuple[str | int, ...],
+        *,
+        thorough: bool = False,
     ) -> list[tuple[object, ...]]:
         for _ in range(2):
             try:
                 database = self._open()
                 for folder in folders:
-                    self._follow(database, folder)
+                    self._follow(database, folder, thorough=thorough)
                 return database.execute(asked, values).fetchall()
             except sqlite3.DatabaseError as error:
                 self._anew(error)
         database = self._in_memory()
         for folder in folders:
-            self._follow(database, folder)
+            self._follow(database, folder, thorough=thorough)
         return database.execute(asked, values).fetchall()
 
     def _open(self) -> sqlite3.Connection:
@@ -153,17 +172,27 @@ class SearchIndex:
         self._looked = {}
         return self._database
 
-    def _follow(self, database: sqlite3.Connection, folder: str) -> None:
+    def _follow(self, database: sqlite3.Connection, folder: str, *, thorough: bool) -> None:
         """What was written, edited or removed since the last look."""
         try:
             changed = (self._files.root / folder).stat().st_mtime_ns
         except OSError:
             changed = 0
         now = time.monotonic()
-        looked, seen = self._looked.get(folder, (-FRESH, -1))
-        if seen == changed and now - looked < FRESH:
-            return
+        last = self._looked.get(folder)
+        if last is not None and last.changed == changed and not thorough:
+            if now < last.again:
+                return
+            if last.took > self._slow:  # nobody who searches waits for it
+                self.stale.add(folder)
+                return
         stamps = self._files.stamps(folder)
+        took = time.monotonic() - now
+        # of many files it takes one hundredth of the time at most
+        look = _Look(now + max(FRESH, 100 * took), changed, took, stamps)
+        if last is not None and stamps == last.stamps:
+            self._looked[folder] = look
+            return
         if any(_differing(database, folder, stamps)):
             database.execute("BEGIN IMMEDIATE")
             try:
@@ -178,7 +207,7 @@ class SearchIndex:
                 with suppress(sqlite3.Error):
                     database.execute("ROLLBACK")
                 raise
-        self._looked[folder] = (now, changed)
+        self._looked[folder] = look
 
     def _read(self, database: sqlite3.Connection, spot: Spot, stamp: Stamp) -> None:
         head, body, problem = fold(spot.name), "", ""
@@ -189,7 +218,7 @@ class SearchIndex:
             problem = str(error)
         if problem:
             log.warning("memory_note_broken", folder=spot.folder, note=spot.name, why=problem)
-        row = (spot.folder, spot.name, stamp.mtime, stamp.size, problem)
+        row = (spot.folder, spot.name, *stamp, problem)
         number = database.execute(
             "INSERT INTO notes (folder, name, mtime, size, problem) VALUES (?, ?, ?, ?, ?)", row
         ).lastrowid
@@ -207,7 +236,7 @@ def _differing(
     gone: list[int] = []
     fresh = dict.fromkeys(stamps)
     for number, name, mtime, size in rows:
-        if stamps.get(name) == Stamp(mtime, size):
+        if stamps.get(name) == (mtime, size):
             fresh.pop(name)
         else:
             gone.append(number)

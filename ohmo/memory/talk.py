@@ -10,7 +10,7 @@ from ohmo.memory.scopes import Viewer
 
 _USAGE = (
     "Say `/memory`, `/memory search WORDS`, `/memory show NAME`, `/memory forget NAME`, `/memory"
-    " accept NUMBER`, `/memory reject NUMBER` or `/memory tidy`."
+    " accept NUMBER` or `/memory reject NUMBER`."
 )
 _LISTED = 30  # notes
 _LONGEST = 6_000  # characters of a note or a change

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
 
 from ohmo.memory.desk import Found, Memory, Said
+from ohmo.memory.files import NoteFiles
 from ohmo.memory.notes import LARGEST, Note, NotRemembered
 from ohmo.memory.proposals import MOST, Proposal
 from ohmo.memory.scopes import Scope
+from ohmo.memory.search_index import SearchIndex
 from tests.unit.memory.memories import ANN, memory, viewer, written
 
 FOREIGN = Said("slack:U1", "slack:D1", frozenset({"web:evil.example"}))
@@ -85,7 +88,7 @@ def test_what_a_person_edits_by_hand_counts_and_stays(one: Memory, mine: Scope) 
     assert not any("Tea" in line for line in one.index(mine))
     (folder / "cat.md").write_text("# The dog\n")
     os.utime(folder / "cat.md", (1, 1))
-    one._index.changed(mine.folder)  # pyright: ignore[reportPrivateUsage]
+    one._index.refresh(mine.folder)  # pyright: ignore[reportPrivateUsage]
     assert names(one.search([mine], "dog")) == ["The dog"]
     assert one.search([mine], "mieze") == []
 
@@ -277,3 +280,20 @@ def test_short_words_count(one: Memory, mine: Scope, word: str) -> None:
     written(one, mine, "Other", "nothing of it")
     written(one, mine, "Tools", f"we like {word} here")
     assert names(one.search([mine], word.lower())) == ["Tools"]
+
+
+def test_in_a_large_folder_no_search_waits_for_a_look_at_files_edited_in_place(
+    one: Memory, mine: Scope, tmp_path: Path
+) -> None:
+    written(one, mine, "Tea")
+    index = SearchIndex(tmp_path / "cache" / "other.sqlite3", NoteFiles(one.root), slow=-1.0)
+    assert len(index.search([mine.folder], "tea", 5)) == 1
+    (one.root / mine.folder / "tea.md").write_text("# The cat\n")
+    deadline = time.monotonic() + 30
+    while not index.stale:
+        assert time.monotonic() < deadline
+        assert index.search([mine.folder], "cat", 5) == []
+    index.refresh(mine.folder)
+    assert len(index.search([mine.folder], "cat", 5)) == 1
+    assert not index.stale
+    index.close()
