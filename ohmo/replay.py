@@ -38,7 +38,6 @@ from ohmo.sessions.planner import TurnPlan
 from ohmo.sessions.transcript import Transcript
 
 PAGE = 1_000
-SHRUNK = 3  # times that a prompt that was too long is made shorter
 _KINDS: Mapping[type[Step], str] = {
     ModelStep: "answers",
     CallResult: "results",
@@ -146,7 +145,7 @@ class Replaying:
         past = await self._past(info)
         claim = past.claim(info.settings)
         plan = await self._plan(claim, past.work(""))
-        transcript = Transcript(info.session_seq, plan.budget)
+        transcript = Transcript(info.session_seq)
         transcript.add([(row.seq, row.step) for row in past.steps])
         parts = [
             ContextPart("section", section.name, tokens_of(section.text), section.source)
@@ -189,12 +188,11 @@ class Replaying:
         return _Past(info, begun, steps)
 
     async def _request(self, past: _Past, turn: str, recorded: str, again: _Again) -> list[str]:
-        """What of the request differs; looks for what a person chose then (model, mode, effort) and
-        for what the endpoint made shorter."""
+        """What of the request differs; looks for what a person chose then (model, mode, effort)."""
         best: list[str] = []
         for settings in self._settings(past.info.settings):
             plan = await self._plan(past.claim(settings), past.work(turn))
-            wrong = await again.differs(self._ledger(past, turn, plan, again), plan, recorded)
+            wrong = await again.differs(self._ledger(past, turn, plan, again), recorded)
             if not wrong:
                 return []
             if not best or len(wrong) < len(best):
@@ -211,7 +209,7 @@ class Replaying:
             yield replace(now, model=model, mode=mode, effort=effort)
 
     def _ledger(self, past: _Past, turn: str, plan: TurnPlan, again: _Again) -> TurnLedger:
-        transcript = again.transcript(past.info.session_seq, plan.budget)
+        transcript = again.transcript(past.info.session_seq)
         run = Run(past.claim(past.info.settings), past.work(turn), transcript, plan, deadline=0.0)
         return TurnLedger(
             self._store, run, step=_never, new_id=lambda: "replay", clock=lambda: datetime.now(UTC)
@@ -243,15 +241,14 @@ class _Again:
         self._renderings = renderings
         self._transcript = Transcript(0)
 
-    def transcript(self, session_seq: int, budget: int) -> Transcript:
-        """As the turn had it; the same one as long as its budget is the same."""
+    def transcript(self, session_seq: int) -> Transcript:
+        """As the turn had it."""
         if self._transcript.session_seq != session_seq:
-            self._transcript = Transcript(session_seq, budget)
-        self._transcript.refit(budget)
+            self._transcript = Transcript(session_seq)
         self._transcript.add(self.steps)
         return self._transcript
 
-    async def differs(self, ledger: TurnLedger, plan: TurnPlan, recorded: str) -> list[str]:
+    async def differs(self, ledger: TurnLedger, recorded: str) -> list[str]:
         found = [rendering for rendering in self._renderings if rendering.letter == recorded[:1]]
         if not found:
             return differing("", recorded)
@@ -263,17 +260,6 @@ class _Again:
             wrong = differing((await rendering(request)).digest, recorded)
         if wrong == ["conversation"] and rendering.conversations.without_pictures(request.steps):
             wrong = differing((await rendering(request)).digest, recorded)
-        shorter = Transcript(self._transcript.session_seq, plan.budget)
-        shorter.add(self.steps)
-        for _ in range(SHRUNK if wrong == ["conversation"] else 0):  # or it was too long
-            if not shorter.shrink():
-                break
-            wrong = differing(
-                (await rendering(replace(request, steps=shorter.visible()))).digest, recorded
-            )
-            if not wrong:
-                self._transcript = shorter
-                break
         return wrong
 
 

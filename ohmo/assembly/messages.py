@@ -43,6 +43,7 @@ from ohmo.gateway.sending import Pace, Rate, Sender, Sent, TimedSender
 from ohmo.gateway.switchboard import BoardParts, Switchboard
 from ohmo.media import Media
 from ohmo.sessions.admission import late
+from ohmo.sessions.compacting import Compacting
 from ohmo.sessions.planner import Planner, SessionDeps, TurnInput, TurnLimits, TurnOutput
 from ohmo.sessions.pool import Pool
 from ohmo.sessions.user_steps import StepWriter, TurnContext
@@ -196,6 +197,13 @@ def build_pool(
         ambient=Ambient(environment.new_id, clock, environment.failpoint),
         report=clockwork.reporter,
         under=planner.under,
+        compacting=Compacting(
+            agent.ask,
+            agent.model.models[0],
+            agent.model.window,
+            config.context,
+            environment.failpoint,
+        ),
     )
     return Pool(
         session_deps,

@@ -47,7 +47,7 @@ _NO = "There is no `/{}` here. `/help` shows what there is."
 
 _LINES: Mapping[str, str] = {
     _LATER: (
-        "agents autopilot compact doctor dream hooks keybindings mcp output-style"
+        "agents autopilot doctor dream hooks keybindings mcp output-style"
         " plugin reload-plugins skills subagents summary tasks upgrade vim"
     ),
     _ASK: (

@@ -18,7 +18,7 @@ from ohmo.commands.aliases import INSTEAD, SAME
 from ohmo.contracts.outbox import Asked, Lapsed, Scope
 from ohmo.contracts.reports import ArrivalInfo, HouseStatus, ThreadInfo
 from ohmo.contracts.turns import ThreadSettings
-from ohmo.sessions.user_steps import begins_plan, is_steering
+from ohmo.sessions.user_steps import begins_plan, compacting, is_steering
 
 Standing = Literal["guest", "user", "admin", "owner"]
 _COMMAND = re.compile(
@@ -258,8 +258,8 @@ def is_order(text: str, known: Collection[str]) -> bool:
     if parsed is None:
         return False
     name, argument = parsed
-    if is_steering(text) or begins_plan(text):
-        return False  # its words are a message
+    if is_steering(text) or begins_plan(text) or compacting(text) is not None:
+        return False  # its words are a message, or its turn does it
     if name in known or name in INSTEAD:
         return True
     return not argument and bool(get_close_matches(name, known, n=1, cutoff=0.7))

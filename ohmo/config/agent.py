@@ -116,3 +116,21 @@ class Prompt(Section):
     budgets: PromptBudgets = PromptBudgets()
     # names of rule files that are read although git ignores them
     ignored_rules: Many[Annotated[str, Field(min_length=1)]] = ()
+
+
+class CarrySizes(Section):
+    """Entries that stay when a conversation is made shorter."""
+
+    goals: Annotated[int, Field(ge=0, le=64)] = 5
+    read_files: Annotated[int, Field(ge=0, le=64)] = 6
+    artifacts: Annotated[int, Field(ge=0, le=64)] = 8
+    tasks: Annotated[int, Field(ge=0, le=64)] = 12
+    work_log: Annotated[int, Field(ge=0, le=64)] = 10
+    refusals: Annotated[int, Field(ge=0, le=64)] = 40
+
+
+class Context(Section):
+    #: Share of the room at which a conversation is made shorter while nobody waits.
+    compact_at: Annotated[float, Field(gt=0, le=1)] = 0.7
+    keep_exchanges: Count = 5
+    carry: CarrySizes = CarrySizes()

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from channels.contract import Manifest
 from channels.durable import write_whole
 from channels.record import record
-from ohmo.config.agent import DEFAULT_KEY, Budgets, Profile, Prompt
+from ohmo.config.agent import DEFAULT_KEY, Budgets, Context, Profile, Prompt
 from ohmo.config.channels import LITERAL, PUT_IT, RawChannel, channel_problems, read_channels
 from ohmo.config.home import Home, find_home
 from ohmo.config.models import (
@@ -57,6 +57,7 @@ class Config:
     sandbox: Sandbox
     budgets: Budgets
     prompt: Prompt
+    context: Context
     limits: Limits
     sessions: Sessions
     store_url: str = field(repr=False)  # may hold a password
@@ -129,6 +130,7 @@ def load(
         sandbox=written.sandbox,
         budgets=written.budgets,
         prompt=written.prompt,
+        context=written.context,
         limits=written.limits,
         sessions=written.sessions,
         store_url=store_url,

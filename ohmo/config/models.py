@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from channels.record import record
-from ohmo.config.agent import Budgets, Pricing, Profile, Prompt
+from ohmo.config.agent import Budgets, Context, Pricing, Profile, Prompt
 from ohmo.config.section import Section
 from ohmo.config.values import (
     LISTEN,
@@ -290,6 +290,7 @@ class Written(Section):
     budgets: Budgets = Budgets()
     pricing: Mapping[Annotated[str, Field(min_length=1)], Pricing] = Field(default_factory=dict)
     prompt: Prompt = Prompt()
+    context: Context = Context()
     limits: Limits = Limits()
     sessions: Sessions = Sessions()
     # Its default holds ${OHMO_HOME}, so it is read like a written one.

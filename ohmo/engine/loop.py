@@ -9,6 +9,7 @@ from contextlib import aclosing
 
 from ohmo.contracts.agent import (
     Answered,
+    CompactionProgress,
     Ended,
     Event,
     Failed,
@@ -22,11 +23,11 @@ from ohmo.contracts.agent import (
 )
 from ohmo.contracts.errors import CutOff, Empty, Overloaded, ProviderError, TimedOut, TooLong
 from ohmo.contracts.messages import ModelStep, Text
-from ohmo.contracts.provider import Call, Delta, Notice, Reply, Restarted
-from ohmo.engine.concurrency import closable
+from ohmo.contracts.provider import Call, Delta, ModelRequest, Notice, Reply, Restarted
+from ohmo.engine.concurrency import Emit, closable, merged
 from ohmo.engine.executor import Executor, LoopGuard
 
-Thought = TextDelta | TextReset | ModelDone | Status
+Thought = TextDelta | TextReset | ModelDone | Status | CompactionProgress
 
 
 async def nothing_after(turn: str) -> None:
@@ -134,7 +135,15 @@ class Reasoner:
         """Raises ProviderError when the chain has given up. A prompt that is too long is made
         shorter and asked again, three times."""
         for attempt in range(4):
-            request = await ledger.request(shrink=attempt > 0)
+            request: ModelRequest | None = None
+            async with aclosing(_prepared(ledger, shrink=attempt > 0)) as phases:
+                async for phase in phases:
+                    if isinstance(phase, CompactionProgress):
+                        yield phase
+                    else:
+                        request = phase
+            if request is None:
+                raise CutOff
             reply: Reply | None = None
             asked_at = answered_at = time.monotonic()
             try:
@@ -162,3 +171,16 @@ class Reasoner:
             seconds = answered_at - asked_at
             yield ModelDone(turn, text_of(reply.step), reply.usage, seconds)
             return
+
+
+async def _prepared(
+    ledger: Ledger, *, shrink: bool
+) -> AsyncGenerator[CompactionProgress | ModelRequest]:
+    """The request, after what is told while the conversation is made shorter for it."""
+
+    async def prepare(emit: Emit[CompactionProgress | ModelRequest]) -> None:
+        emit(await ledger.request(shrink=shrink, tell=emit))
+
+    async with aclosing(merged([prepare], width=1)) as items:
+        async for item in items:
+            yield item

@@ -21,7 +21,16 @@ from ohmo.contracts.agent import (
 from ohmo.contracts.arrivals import Again, Arrival, Wake
 from ohmo.contracts.errors import TooLong
 from ohmo.contracts.inwriter import ToStep, in_writer
-from ohmo.contracts.messages import CallResult, ModelStep, Step, Text, ToolCall, Usage, UserStep
+from ohmo.contracts.messages import (
+    CallResult,
+    Compaction,
+    ModelStep,
+    Step,
+    Text,
+    ToolCall,
+    Usage,
+    UserStep,
+)
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.provider import ModelRequest, Payer
 from ohmo.contracts.store import Store
@@ -29,6 +38,7 @@ from ohmo.contracts.tool import CallContext, ToolOutput, Verdict
 from ohmo.contracts.turns import Claim, TurnCost, Work
 from ohmo.lifecycle import unbroken
 from ohmo.sessions import user_steps
+from ohmo.sessions.compacting import Compacting, Talk
 from ohmo.sessions.planner import Busy, TurnPlan
 from ohmo.sessions.transcript import Transcript, is_final, text_of
 
@@ -152,13 +162,21 @@ class TurnLedger:
     turn, with its post."""
 
     def __init__(
-        self, store: Store, run: Run, *, step: ToStep, new_id: NewId, clock: Clock
+        self,
+        store: Store,
+        run: Run,
+        *,
+        step: ToStep,
+        new_id: NewId,
+        clock: Clock,
+        compacting: Compacting | None = None,
     ) -> None:
         self._store = store
         self._run = run
         self._step = step
         self._new_id = new_id
         self._clock = clock
+        self._compacting = compacting
         self._claim = run.claim
         self._turn = run.turn
         self._transcript = run.transcript
@@ -200,13 +218,14 @@ class TurnLedger:
             await self._append((step,), (), spent)
 
     async def request(
-        self,
-        *,
-        shrink: bool = False,
-        tell: Callable[[CompactionProgress], None] = lambda _: None,  # noqa: ARG002
+        self, *, shrink: bool = False, tell: Callable[[CompactionProgress], None] = lambda _: None
     ) -> ModelRequest:
         await self.flush()
-        if shrink and not self._transcript.shrink():
+        compacting = self._compacting
+        shorter = compacting is not None and await compacting.fit(
+            self.talk(compacting), self._compact, tell, force=shrink
+        )
+        if shrink and not shorter:
             raise TooLong(
                 "the last exchange alone is longer than the model's window; say it shorter or begin"
                 " anew with /new"
@@ -229,6 +248,20 @@ class TurnLedger:
             deferred=plan.deferred,
             payer=self.payer,
         )
+
+    def talk(self, compacting: Compacting) -> Talk:
+        """The conversation as it stands."""
+        window = compacting.window(self._plan.model)
+        return Talk(self._transcript, self._plan.budget, window, self.payer)
+
+    async def _compact(self, step: Compaction) -> None:
+        await self._append((step,), (), None)
+
+    async def compact(self, words: str, tell: Callable[[CompactionProgress], None]) -> None:
+        """On a person's word; ``words``: what the summary shall keep."""
+        if self._compacting is not None:
+            talk = self.talk(self._compacting)
+            await self._compacting.shorten(talk, self._compact, tell, words)
 
     def open_calls(self) -> tuple[OpenCall, ...]:
         return tuple(
@@ -316,6 +349,7 @@ class TurnLedger:
             hidden=frozenset(tool.name for tool in plan.deferred if tool.name not in found),
             private=plan.private,
             message=control.waiting.wait,
+            taint=self._transcript.taint,
         )
 
     async def _append(

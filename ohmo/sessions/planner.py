@@ -16,10 +16,11 @@ from channels.record import record
 from ohmo.ambient import Ambient
 from ohmo.config.load import Config
 from ohmo.config.values import Secret
+from ohmo.context.layers import SystemLayer
 from ohmo.context.prompt import Facts, system_prompt, too_big
 from ohmo.context.rules import ProjectRules, project_rules
 from ohmo.context.surroundings import surroundings
-from ohmo.context.window import spec_tokens, tokens_of
+from ohmo.context.window import spec_tokens
 from ohmo.contracts.agent import Agent, Event
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import Report
@@ -45,6 +46,7 @@ from ohmo.permissions.policy import Policies
 from ohmo.providers.build import Model
 from ohmo.providers.models import known
 from ohmo.sessions.clock import HeldClock
+from ohmo.sessions.compacting import Compacting
 from ohmo.sessions.user_steps import TurnContext
 
 LEAST_BUDGET = 2_000  # tokens of conversation even with the smallest model
@@ -218,7 +220,7 @@ class Planner:
         window = self._model.window(model)
         reserve = min(self._config.limits.compaction_reserve, window // 4)
         answer = min(max_output, window // 4)
-        prompt = sum(tokens_of(section.text) for section in system)
+        prompt = SystemLayer(system).tokens
         revision, tools = self._tool_tokens
         if revision != self._toolbox.revision:
             shown = 0
@@ -233,7 +235,7 @@ class Planner:
             self._tool_tokens = (self._toolbox.revision, tools)
         if prompt + tools >= window:
             raise ConfigError(too_big(window, system, tools))
-        return max(LEAST_BUDGET, window - reserve - answer - prompt - tools)
+        return max(LEAST_BUDGET, window - max(reserve, answer) - prompt - tools)
 
     def _tools(self, claim: Claim) -> tuple[ToolSpec, ...]:
         """The core a session began with, and whatever can be looked for now."""
@@ -386,4 +388,10 @@ class SessionDeps:
     limits: TurnLimits
     ambient: Ambient
     report: Reporting | None = None  # for turns that nobody sits in front of
+    compacting: Compacting | None = None  # None: nothing is ever made shorter
     under: Begins | None = None  # what holds for a turn that begins, kept with it
+
+    async def aclose(self) -> None:
+        """When no turn runs any more."""
+        if self.compacting is not None:
+            await self.compacting.aclose()

@@ -178,6 +178,7 @@ class Pool:
                             await self._wake.wait()
         finally:
             stop_hearing()
+            await self._deps.aclose()
 
     async def drain(self, seconds: float) -> None:
         """Claim nothing more and let running turns end; after ``seconds`` the rest is given
@@ -252,7 +253,6 @@ class Pool:
         """Threads with their work, and how many were taken. When the work of one cannot be read,
         claims alone: then each fails for itself."""
         deps = self._deps
-        store = self._store
         begun: list[tuple[Claim, Work | None]] = []
 
         if deps.input.context is not None:
@@ -261,7 +261,7 @@ class Pool:
         async def begin() -> None:
             turns = [deps.ambient.new_id() for _ in range(limit)]
             begun.extend(
-                await store.begin(
+                await self._store.begin(
                     self._owner,
                     turns,
                     ttl=TTL,
@@ -280,7 +280,8 @@ class Pool:
         if isinstance(error, Unavailable):
             raise error
         log.error("begin_failed", error=f"{type(error).__name__}: {error}")
-        claims = await store.claim(self._owner, limit=limit, ttl=TTL, idle=deps.limits.idle())
+        idle = deps.limits.idle()
+        claims = await self._store.claim(self._owner, limit=limit, ttl=TTL, idle=idle)
         return [Session(claim, deps) for claim in claims], len(claims)
 
     @in_writer
@@ -382,8 +383,7 @@ class Pool:
                 self._unreadable[thread] = tries
             else:
                 left = await failure_of(exits.unreadable(str(error)))
-                why = str(left) if left is not None else ""
-                log.error("unreadable", thread=thread, error=str(error), left=why)
+                log.error("unreadable", thread=thread, error=str(error), left=str(left or ""))
                 if left is None:
                     return
         reason = f"{type(error).__name__}: {error}"

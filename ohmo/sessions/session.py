@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 from channels.contract import Outbound
@@ -120,7 +121,6 @@ class Session:
             await self._catch_up(work, transcript)
             await self.exits.failed(work, transcript, str(error))
             return None
-        transcript.refit(plan.budget)
         await self._catch_up(work, transcript)
         too_late = plan.until is not None and plan.until <= deps.ambient.clock()
         if too_late and not transcript.begun():
@@ -147,13 +147,31 @@ class Session:
             step=deps.input.step,
             new_id=deps.ambient.new_id,
             clock=deps.ambient.clock,
+            compacting=deps.compacting,
         )
+        asked = user_steps.asks_to_compact(work.arrivals)
+        if asked and plan.role != "guest":
+            text = await self._compact(run, ledger, " ".join(asked))
+            if len(asked) == len(work.arrivals):
+                await self.exits.answered(run, ledger, text)
+                return Answered(text, alone=True)
         await self._begin_again(run)
         outcome = await self._before(run)
         if outcome is None:
             outcome = await self._drive(run, ledger)
         await self._leave(run, ledger, outcome)
         return outcome
+
+    async def _compact(self, run: Run, ledger: TurnLedger, words: str) -> str:
+        """Done again after a restart, it shortens nothing twice."""
+        transcript = run.transcript
+        count = len(transcript.compactions)
+        if transcript.fresh or not run.work.resumed:
+            tell = partial(self._deps.output.emit, self.claim.thread)
+            await ledger.compact(words, tell)
+            if len(transcript.compactions) == count:
+                return user_steps.compacted((), transcript.tokens)
+        return user_steps.compacted(transcript.compactions[-1].tokens, transcript.tokens)
 
     async def left(self, why: Why) -> None:
         """The pool cancelled the run."""
@@ -323,6 +341,8 @@ class Session:
         match outcome:
             case Answered(text):
                 await self.exits.answered(run, ledger, text)
+                if self._deps.compacting is not None:
+                    self._deps.compacting.later(ledger.talk(self._deps.compacting))
             case Parked(questions):
                 await self.exits.parked(run, ledger, questions)
             case Unwanted(reason, text):

@@ -6,11 +6,14 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ohmo.context.window import Window, step_tokens
+from ohmo.context.carryover import CarryOver
+from ohmo.context.compaction import Sent
+from ohmo.context.window import step_tokens
 from ohmo.contracts.agent import OpenCall
 from ohmo.contracts.messages import (
     CallResult,
     CallStarted,
+    Compaction,
     ModelStep,
     Step,
     Text,
@@ -19,8 +22,6 @@ from ohmo.contracts.messages import (
     UserStep,
 )
 from ohmo.contracts.turns import Claim
-
-UNBOUNDED = 1 << 60  # tokens: until a turn's plan says how many
 
 
 def is_final(step: ModelStep) -> bool:
@@ -34,71 +35,80 @@ def text_of(step: ModelStep) -> str:
 
 
 class Transcript:
-    """``budget``: tokens the model's window leaves for the conversation. ``last``: number of the
-    newest step; ``generation``: of the claim that wrote it, to notice that another instance had the
-    thread in between. ``whole``: every step of the session was read once. Holds only what the model
-    still sees: memory does not grow with the age of a session. ``found``: names of the tools that
-    results of the session brought, also of results that are left out by now, in order."""
+    """``last``: number of the newest step; ``generation``: of the claim that wrote it, to notice
+    that another instance had the thread in between. ``whole``: every step of the session was read
+    once. Holds only what the model still sees: memory does not grow with the age of a session.
 
-    def __init__(self, session_seq: int, budget: int = UNBOUNDED) -> None:
+    Of the whole session, also of what is left out by now: ``found``, names of the tools that
+    results brought, in order; ``taint``, where foreign words came from; ``carry``, what is carried
+    over."""
+
+    def __init__(self, session_seq: int) -> None:
         self.session_seq = session_seq
         self.last = session_seq - 1
         self.generation = 0
         self.whole = False
         self.weight = 0  # rough bytes
-        self._steps: list[Step] = []
-        self._window = Window(budget)
-        self._budget: int = budget
-        self.cut = False  # the oldest exchanges are left out
-        self.told = False  # and the person was told
+        self.tokens = 0  # estimated, of what is sent
+        self.told = False  # the person was told that it is sent no longer as a whole
         self.found: tuple[str, ...] = ()
+        self.taint: frozenset[str] = frozenset()
+        self.carry = CarryOver()
+        self.compactions: list[Compaction] = []  # the newest few
+        self.fresh = False  # a message or result came since the last of them
+        self._seqs: list[int] = []
+        self._steps: list[Step] = []
+        self._front: Compaction | None = None  # stands for what is left out
+        self._cleared = 0
 
     def add(self, numbered: Sequence[tuple[int, Step]]) -> None:
         """Steps with their numbers, in order; known ones are passed over."""
         for seq, step in numbered:
-            if seq > self.last:
-                self.last = seq
-                self._steps.append(step)
-                self._window.add(step)
-                self.weight += _weight(step)
-                if isinstance(step, CallResult) and step.result.tools:
+            if seq <= self.last:
+                continue
+            self.last = seq
+            if isinstance(step, Compaction):
+                self._compact(step)
+                continue
+            self._seqs.append(seq)
+            self._steps.append(step)
+            self.tokens += step_tokens(step)
+            self.weight += _weight(step)
+            self.carry.add(seq, step)
+            self.fresh = self.fresh or not isinstance(step, ModelStep | CallStarted)
+            if isinstance(step, CallResult):
+                self.taint = self.taint.union(step.result.taint)
+                if step.result.tools:
                     self.found += tuple(
                         name for name in dict.fromkeys(step.result.tools) if name not in self.found
                     )
-        self._forget()
 
-    def refit(self, budget: int) -> None:
-        """Another model, another window: begins empty, so that everything is read again and where
-        the conversation begins is decided anew."""
-        if budget != self._budget:
-            self.last, self.weight, self.whole, self.cut, self.found = (
-                self.session_seq - 1,
-                0,
-                False,
-                False,
-                (),
-            )
-            self._steps, self._window, self._budget = [], Window(budget), budget
+    @property
+    def cut(self) -> bool:
+        """The oldest exchanges are not sent any more."""
+        return self._front is not None
 
-    def shrink(self) -> bool:
-        """After "prompt too long": False when nothing can be left out any more."""
-        shrunk = self._window.shrink()
-        self._forget()
-        return shrunk
+    def sent(self) -> Sent:
+        """What the next request sends, with its numbers."""
+        rows = tuple(zip(self._seqs, self._steps, strict=True))
+        return Sent(rows, self._front, self._cleared)
 
     def visible(self) -> tuple[Step, ...]:
         """What the next request sends."""
-        return tuple(self._steps)
+        return (self._front, *self._steps) if self._front is not None else tuple(self._steps)
 
     def __contains__(self, step: Step) -> bool:
         return step in self._steps
 
-    def _forget(self) -> None:
-        gone = self._window.forget()
-        if gone:
-            del self._steps[:gone]
-            self.weight = sum(map(_weight, self._steps))
-            self.cut = True
+    def _compact(self, step: Compaction) -> None:
+        sent = self.sent().after(step)
+        self._front, self._cleared = sent.front, sent.cleared
+        self._seqs = [seq for seq, _ in sent.rows]
+        self._steps = [step for _, step in sent.rows]
+        self.tokens = sent.tokens
+        self.weight = sum(map(_weight, self.visible()))
+        self.compactions = [*self.compactions[-20:], step]
+        self.fresh = False
 
     def open_calls(self) -> tuple[OpenCall, ...]:
         """Calls of the last model step that have no result."""

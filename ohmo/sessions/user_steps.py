@@ -30,9 +30,10 @@ LONGEST = 200_000  # characters of one message that the model sees; the rest is 
 
 NO_ANSWER = "(The model gave an empty answer.)"
 LEFT_OUT = (
-    "This conversation is longer than the model's window: from now on its oldest part is left out."
-    " Nothing is deleted; /new begins afresh."
+    "This conversation is long: from now on its oldest part is sent as a summary. Nothing is"
+    " deleted, I can search it; /new begins afresh."
 )
+ASKED_TO_COMPACT = "(A person asked to make this conversation shorter.)"
 STOPPED_TOOL = "Stopped before it ended: its effect is unknown."
 NOT_RUN = "Stopped before it ran to its end: it had no effect."
 CUT_OFF = (
@@ -71,6 +72,42 @@ def _words(text: str) -> str:
     return text[match.end() :] if match is not None else text
 
 
+_COMPACTING = re.compile(r"\s*/compact(?:@\S+)?(?:\s+(?P<words>.*))?\s*", re.IGNORECASE | re.DOTALL)
+
+
+def compacting(text: str) -> str | None:
+    """``/compact [WORDS]``: a message that asks to make the conversation shorter; the words it
+    shall keep, None: it is something else."""
+    match = _COMPACTING.fullmatch(text)
+    return (match["words"] or "").strip() if match is not None else None
+
+
+def asks_to_compact(arrivals: Sequence[Arrival]) -> list[str]:
+    """The words behind each ``/compact`` among them."""
+    found: list[str] = []
+    for arrival in arrivals:
+        words = None
+        if isinstance(arrival, Inbound):
+            words = compacting(arrival.text)
+        elif isinstance(arrival, Wake) and arrival.origin in ("api", "owner"):
+            words = compacting(arrival.prompt)
+        if words is not None:
+            found.append(words)
+    return found
+
+
+def compacted(tokens: Sequence[int], present: int) -> str:
+    """What is said of a conversation that was made shorter; ``tokens``: before and after, empty: it
+    was not, and has ``present``."""
+    if not tokens:
+        return f"There is nothing here that could be made shorter (about {present} tokens)."
+    before, after = tokens
+    return (
+        f"Made shorter: about {before} tokens before, {after} after. Nothing is deleted;"
+        " `/context` shows what is sent."
+    )
+
+
 def steers(arrival: Arrival) -> bool:
     """Said by a person to be read now; also when what waits is changed into that."""
     if isinstance(arrival, Wake):
@@ -93,6 +130,8 @@ class StepWriter:
 
     @in_writer
     def __call__(self, arrival: Arrival) -> UserStep:
+        if asks_to_compact([arrival]):
+            return UserStep((Text(ASKED_TO_COMPACT),), "house", "notice")
         match arrival:
             case Wake():
                 return UserStep((Text(self._cut(_words(arrival.prompt))),), arrival.person, "wake")

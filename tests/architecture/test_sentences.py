@@ -15,6 +15,8 @@ FOREIGN = {  # who said those words, where no field tells the same
     "ohmo/providers/wire_parts.py": "endpoints, in the text of their errors",
     "ohmo/providers/middleware/judgement.py": "weak models, which write calls as text",
     "ohmo/checkpoints/git.py": "git, in the text of its errors",
+    "ohmo/context/carryover.py": "people, who say what they forbid and want",
+    "ohmo/context/compaction.py": "models, in a summary",
     "ohmo/providers/offline.py": "it reads what a model is told, and a model is told words",
     "ohmo/database/postgres.py": "SQL",
     "ohmo/store/written_before.py": "an older ohmo: the one reader of its sentences",

@@ -237,6 +237,7 @@ async def test_a_turn_that_was_interrupted_gets_no_more_calls_than_one_that_was_
         assert told.server.count == 3
 
 
+LONG = " and so on" * 200
 WORDINGS = [
     "prompt is too long: 215000 tokens > 200000 maximum",
     (
@@ -258,13 +259,13 @@ async def test_an_overflow_leaves_out_the_oldest_and_asks_again_whatever_it_is_c
     world: MakeWorld, wire: str, wording: str
 ) -> None:
     async with story(world, wire) as told:
-        await told.says("the first thing", "echo: the first thing")
-        await told.says("the second thing", "echo: the second thing")
+        await told.says(f"the first thing{LONG}", "echo: the first thing")
+        await told.says(f"the second thing{LONG}", "echo: the second thing")
         told.server.next(Turn(status=400, message=wording))
-        await told.says("the third thing", "echo: the third thing")
+        await told.says(f"the third thing{LONG}", "echo: the third thing")
         assert told.server.count == 4
         assert "the first thing" in told.server.asked[2].raw.decode()
-        assert "the first thing" not in told.server.asked[3].raw.decode()
+        assert f"the first thing{LONG}" not in told.server.asked[3].raw.decode()
         await told.life.hears(user_steps.LEFT_OUT[:40])
         # nothing is deleted
         assert sum(isinstance(step, ModelStep) for step in await told.steps()) == 3

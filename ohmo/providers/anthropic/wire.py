@@ -42,9 +42,9 @@ from ohmo.providers.wire_parts import (
     GO_ON,
     MISSING_RESULT,
     NOTHING_SAID,
-    SUMMARY_BEFORE,
     dump,
     exchange,
+    summary_words,
 )
 
 MARK = b',"cache_control":{"type":"ephemeral"}}'
@@ -110,7 +110,7 @@ class MessagesWire:
                     answer += b',"content":[' + b",".join(said) + b"]"
                 return answer + (b',"is_error":true}' if result.error and said else b"}")
             case Compaction():
-                return dump({"type": "text", "text": SUMMARY_BEFORE + step.summary})
+                return dump({"type": "text", "text": summary_words(step)})
             case CallStarted():
                 return b""
 

@@ -54,12 +54,12 @@ from ohmo.providers.wire_parts import (
     MISSING_RESULT,
     NOT_SEALED,
     NOTHING_SAID,
-    SUMMARY_BEFORE,
     UNBOUND,
     Measure,
     arguments,
     dump,
     exchange,
+    summary_words,
 )
 
 ROOM = 25_000  # tokens that thinking may take ("Reasoning models", Allocating space for reasoning)
@@ -100,7 +100,7 @@ class ResponsesWire:
                     + b"}"
                 )
             case Compaction():
-                return _part(Text(SUMMARY_BEFORE + step.summary), read_image)
+                return _part(Text(summary_words(step)), read_image)
             case CallStarted():
                 return b""
 

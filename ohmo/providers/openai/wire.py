@@ -48,9 +48,9 @@ from ohmo.providers.wire_parts import (
     GO_ON,
     MISSING_RESULT,
     NOTHING_SAID,
-    SUMMARY_BEFORE,
     dump,
     exchange,
+    summary_words,
 )
 
 
@@ -192,7 +192,7 @@ class CompletionsWire:
             case CallResult():
                 return _result(step, conversation, read_image)
             case Compaction():
-                return _part(Text(SUMMARY_BEFORE + step.summary), read_image)
+                return _part(Text(summary_words(step)), read_image)
             case CallStarted():
                 return b""
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ohmo.context.surroundings import BEGINS
+from ohmo.providers.wire_parts import SUMMARY_BEFORE
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,10 @@ def last_user_text(body: Mapping[str, Any]) -> str:
             continue
         content = message.get("content")
         if isinstance(content, str):
-            # one text of all that stands there; how things stand comes before the words
+            # one text of all that stands there; how things stand comes before the words, and a
+            # record of what is not sent any more before both
+            if content.startswith(SUMMARY_BEFORE):
+                return content.rpartition("\n\n")[2]
             return content.partition("\n\n")[2] if content.startswith(BEGINS) else content
         texts = [part["text"] for part in content if part.get("type") in ("text", "input_text")]
         if texts:

@@ -18,6 +18,12 @@ from tests.platforms.model import anthropic_wire, openai_wire, responses_wire
 from tests.platforms.model.script import Asked, Script, Turn, echo
 from tests.platforms.model.validity import anthropic_fault, openai_fault
 
+SUMMARISE = b"You shorten the record of a conversation"
+
+
+def _summed(_: Asked) -> Turn:
+    return Turn(text="Facts:\n- they talked")
+
 
 class ModelServer:
     """Answers requests from ``script`` in turn, then by ``default``. ``open``: answers that are
@@ -39,6 +45,8 @@ class ModelServer:
         self.strict = strict
         self.models = list(models)
         self.asked: list[Asked] = []
+        self.summaries: list[Asked] = []  # asked for beside the turns; the script is not for them
+        self.summary: Script = _summed
         self.keep = True  # benchmarks switch recording off
         self.go = asyncio.Event()
         self.open = 0
@@ -123,6 +131,9 @@ class ModelServer:
 
     async def _turn(self, request: web.Request) -> tuple[Asked, Turn]:
         asked = Asked(request.path, dict(request.headers), await request.read(), time.monotonic())
+        if SUMMARISE in asked.raw:
+            self.summaries.append(asked)
+            return asked, self.summary(asked)
         self.count += 1
         if self.keep:
             self.asked.append(asked)

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from channels.contract import Address, ChatId, Choice, Inbound, Outbound
 from channels.errors import Unavailable
 from ohmo.ambient import Ambient, Failpoint, IdSource, inert
+from ohmo.config.agent import Context
 from ohmo.contracts.agent import Agent, Event, TurnEnded
 from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.messages import (
@@ -31,6 +32,7 @@ from ohmo.contracts.messages import (
     UserStep,
 )
 from ohmo.contracts.outbox import Asked, OutRow, PostRow, Ruling
+from ohmo.contracts.provider import AskOnce
 from ohmo.contracts.tool import (
     Allow,
     Ask,
@@ -46,6 +48,7 @@ from ohmo.contracts.turns import Accepted, Claim, Seat, Work
 from ohmo.engine.executor import Executor
 from ohmo.engine.loop import Engine, Reasoner
 from ohmo.sessions.admission import PoisonTurns
+from ohmo.sessions.compacting import Compacting
 from ohmo.sessions.planner import Busy, SessionDeps, TurnInput, TurnLimits, TurnOutput, TurnPlan
 from ohmo.sessions.pool import Pool
 from ohmo.tools.catalogue import Catalogue
@@ -186,6 +189,7 @@ class Rig:
     agent: Agent | None = None
     failpoint: Failpoint = inert
     fetch: Callable[[Arrival], Awaitable[Sequence[str]]] | None = None
+    ask: AskOnce | None = None  # for summaries
 
     def __post_init__(self) -> None:
         self.store = MemoryStore(clock=self.clock)
@@ -277,6 +281,9 @@ class Rig:
                 busy=self.busy, turn_timeout=self.turn_timeout, patience=lambda _, __: 300.0
             ),
             ambient=Ambient(self.new_id, self.clock, self.failpoint),
+            compacting=Compacting(
+                self.ask, "small", lambda _: self.budget, Context(), self.failpoint
+            ),
         )
         seconds = itertools.chain([0.0], itertools.repeat(self.lived))
         suspects = PoisonTurns(now=lambda: next(seconds))

@@ -364,6 +364,9 @@ async def test_a_missing_file_is_told_to_the_model_once_also_after_a_restart() -
     assert heard(rig)[-1] == ["look", "(The file a.png could not be fetched: gone)"]
 
 
+LONG = " word" * 200
+
+
 async def test_a_conversation_longer_than_the_window_says_so_once_and_is_answered() -> None:
     rig = Rig(budget=200)
     async with rig.life():
@@ -382,16 +385,16 @@ async def test_a_prompt_that_is_too_long_is_asked_again_without_its_oldest_excha
     rig = Rig()
     async with rig.life():
         for text in ("one", "two", "three"):
-            await rig.says(text)
+            await rig.says(text + LONG)
             await rig.quiet()
         rig.model.next(TooLong("prompt is too long"))
-        await rig.says("four")
+        await rig.says("four" + LONG)
         await rig.quiet()
-    assert heard(rig)[-2] == ["one", "two", "three", "four"]
-    assert heard(rig)[-1][-1] == "four"
+    assert heard(rig)[-2] == [text + LONG for text in ("one", "two", "three", "four")]
+    assert heard(rig)[-1][-1] == "four" + LONG
     assert len(heard(rig)[-1]) < 4
     assert rig.said().count(user_steps.LEFT_OUT) == 1
-    assert rig.said()[-1] == "echo: four"
+    assert rig.said()[-1] == "echo: four" + LONG
 
 
 async def test_an_exchange_too_long_by_itself_ends_with_advice() -> None:
