@@ -106,9 +106,8 @@ def load(
     file = _file(path, environ, home, new=text is not None)
     source = read(file, text).overridden(environ)
     vault = Vault(environ)
-    problems = list(source.problems)
     channels, wrong = read_channels(source, vault)
-    problems += wrong
+    problems = [*source.problems, *wrong]
     problems += channel_problems(channels, manifests) if manifests is not None else []
     chosen = profile or environ.get("OHMO_PROFILE", "").strip()
     data = {**source.data, "profile": chosen} if chosen else source.data

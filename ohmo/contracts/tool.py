@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar, get_args
 
 from channels.contract import Choice, Outbound
 from channels.record import record
-from ohmo.contracts.messages import Json, Layer, ToolCall, ToolResult, Usage
+from ohmo.contracts.messages import MOST_PLACES, Json, Layer, ToolCall, ToolResult, Usage
 from ohmo.contracts.provider import ToolSpec
 
 Input = TypeVar("Input")
@@ -95,6 +95,17 @@ class Footprint:
     standing: Standing = "guest"  # who may call it at least
     #: For the order within a step: what else it may open or change; None: perhaps everything.
     touches: tuple[Path, ...] | None = ()
+
+    def declared(self, result: ToolResult) -> ToolResult:
+        """With what the call read and wrote, and whose words it brought in."""
+        words = (*result.taint, *(f"web:{host}" for host in self.hosts))
+        writes = () if result.error else self.writes[:MOST_PLACES]
+        return replace(
+            result,
+            reads=tuple(map(str, self.reads[:MOST_PLACES])),
+            writes=tuple(map(str, writes)),
+            taint=tuple(dict.fromkeys(words))[:MOST_PLACES],
+        )
 
 
 def _nothing(_: str) -> bool:

@@ -149,6 +149,11 @@ class Claim:
     session_seq: int = field(default=0, compare=False)  # steps from here on are the present session
     settings: ThreadSettings = field(default=ThreadSettings(), compare=False)
 
+    @property
+    def plans(self) -> bool:
+        """Plan mode was chosen for the present session."""
+        return self.settings.planning == self.session_seq
+
 
 @record
 class Work:

@@ -28,14 +28,7 @@ from ohmo.contracts.agent import (
     ToolStarted,
 )
 from ohmo.contracts.errors import BadArguments, StoreError
-from ohmo.contracts.messages import (
-    MOST_PLACES,
-    UNREADABLE,
-    CallStarted,
-    Layer,
-    ToolCall,
-    ToolResult,
-)
+from ohmo.contracts.messages import UNREADABLE, CallStarted, Layer, ToolCall, ToolResult
 from ohmo.contracts.tool import (
     Allow,
     Ask,
@@ -294,7 +287,8 @@ class Executor:
             try:
                 async with limit:
                     output = await prepared.tool.run(prepared.arguments, context)
-                output = replace(output, result=_declared(output.result, prepared))
+                declared = prepared.footprint.declared(output.result)
+                output = replace(output, result=replace(declared, call=prepared.call.id))
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
@@ -364,19 +358,6 @@ class Executor:
 
 def _error(call: ToolCall, text: str, refused: Layer | None = None) -> ToolOutput:
     return ToolOutput(ToolResult(call.id, text, error=True, refused=refused))
-
-
-def _declared(result: ToolResult, prepared: _Prepared) -> ToolResult:
-    """With what the call read and wrote, and whose words it brought in, by its footprint."""
-    footprint = prepared.footprint
-    words = (*result.taint, *(f"web:{host}" for host in footprint.hosts))
-    return replace(
-        result,
-        call=prepared.call.id,
-        reads=tuple(str(path) for path in footprint.reads[:MOST_PLACES]),
-        writes=() if result.error else tuple(str(path) for path in footprint.writes[:MOST_PLACES]),
-        taint=tuple(dict.fromkeys(words))[:MOST_PLACES],
-    )
 
 
 def _written(footprint: Footprint) -> list[Path]:

@@ -196,7 +196,7 @@ class Planner:
             until=until,
             free_until=settings.free_until if mode == "full_auto" else None,
             mode_after=configured,
-            planning=settings.planning == claim.session_seq,
+            planning=claim.plans,
             policy=under.policy,
             new_rules=new_rules,
             agent=settings.agent or "",

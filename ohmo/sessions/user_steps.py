@@ -236,7 +236,7 @@ class TurnContext:
         told, planned = self._told.get((claim.thread, claim.session_seq), ("", False))
         text = _with_mode(self._stands.get(self._folder(claim), ""), claim)
         if text != told:
-            if planned and not _plans(claim):
+            if planned and not claim.plans:
                 text = f"{text}\n{NOT_PLANNING}".strip()
             steps.append(UserStep((Text(text),), "house", "context"))
         around = self._writer.context(heard) if heard else None
@@ -255,21 +255,16 @@ class TurnContext:
         if any(step in said for _, step in work.steps):
             others = [key for key in self._told if key != (claim.thread, claim.session_seq)]
             kept = {key: self._told[key] for key in others[1 - SESSIONS :]}
-            self._told = {**kept, (claim.thread, claim.session_seq): (text, _plans(claim))}
+            self._told = {**kept, (claim.thread, claim.session_seq): (text, claim.plans)}
 
     def _folder(self, claim: Claim) -> Path:
         return Path(claim.settings.workspace or self._workspace)
 
 
-def _plans(claim: Claim) -> bool:
-    """Plan mode was chosen for this session."""
-    return claim.settings.planning == claim.session_seq
-
-
 def _with_mode(stands: str, claim: Claim) -> str:
     """How things stand, and that plan mode was chosen for this session: the prompt, whose bytes
     stay, does not say it."""
-    return f"{stands}\n{PLANNING}".strip() if _plans(claim) else stands
+    return f"{stands}\n{PLANNING}".strip() if claim.plans else stands
 
 
 def attachments(arrival: Arrival) -> tuple[Attachment, ...]:
