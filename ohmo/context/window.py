@@ -16,7 +16,7 @@ from ohmo.contracts.messages import (
     ToolCall,
     UserStep,
 )
-from ohmo.contracts.provider import ToolSpec
+from ohmo.contracts.provider import ModelRequest, ToolSpec
 
 IMAGE_TOKENS = 1_600  # the most Anthropic and OpenAI bill for one picture
 KEEP_SHARE = 0.6  # of the budget that stays after a cut
@@ -60,6 +60,15 @@ def step_tokens(step: Step) -> int:
             return tokens_of(summary)
         case _:
             return 0
+
+
+def request_tokens(request: ModelRequest) -> int:
+    """Estimated tokens of everything that is sent; rather too many."""
+    return (
+        sum(tokens_of(section.text) for section in request.system)
+        + sum(spec_tokens(spec) for spec in request.tools)
+        + sum(step_tokens(step) for step in request.steps)
+    )
 
 
 class Window:
