@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from channels.contract import Capabilities
@@ -210,10 +211,17 @@ def _model(provider: ScriptedProvider) -> Model:
     async def at_once(seconds: float) -> None:  # noqa: ARG001
         await asyncio.sleep(0)
 
-    call = chain(
-        [provider], [Endpoint("scripted", ("scripted",))], Patience(tries=2, sleep=at_once)
+    chained = partial(
+        chain, [provider], [Endpoint("scripted", ("scripted",))], Patience(tries=2, sleep=at_once)
     )
-    return Model(provider, call, ("scripted",), "a script", ())
+    return Model(
+        provider,
+        chained(),
+        ("scripted",),
+        "a script",
+        (),
+        charged=lambda budget: chained(budget=budget),
+    )
 
 
 @asynccontextmanager

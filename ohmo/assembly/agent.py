@@ -30,7 +30,6 @@ from ohmo.permissions.policy import Host, Policies, sensitive_of, snapshot_of
 from ohmo.providers import build
 from ohmo.providers.build import endpoint_of
 from ohmo.providers.model_list import has, in_words
-from ohmo.providers.models import Price
 from ohmo.tools.catalogue import Catalogue, load_tools
 from ohmo.tools.workbench import Limits, Workbench
 
@@ -54,12 +53,8 @@ async def build_model(config: Config, environ: Mapping[str, str]) -> build.Model
     auto`` without a key."""
     chain = [(config.profile_name, config.profile), *config.fallback]
     endpoints = [endpoint_of(name, profile, config) for name, profile in chain]
-    prices: dict[str, Price] = {}
-    for name, pricing in config.written.pricing.items():
-        cached = pricing.input if pricing.cache_read is None else pricing.cache_read
-        stored = pricing.input if pricing.cache_write is None else pricing.cache_write
-        prices[name] = Price(pricing.input, cached, stored, pricing.output)
-    return await build.model(endpoints, build.manifests(scan), load, environ, pricing=prices)
+    known = build.manifests(scan)
+    return await build.model(endpoints, known, load, environ, pricing=build.prices_of(config))
 
 
 async def no_such_model(model: build.Model, name: str) -> str:

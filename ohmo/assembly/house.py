@@ -17,6 +17,7 @@ from ohmo.approvals.cards import JobPeople, routed
 from ohmo.approvals.lapsing import expire
 from ohmo.approvals.questions import OpenQuestions
 from ohmo.assembly.agent import AgentParts, build_agent, build_memory, no_such_model
+from ohmo.assembly.budgets import asking, limits_of
 from ohmo.assembly.checkpoints import build_folders, build_taking_back
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork, build_hooks
 from ohmo.assembly.deps import Deps, Environment, HouseStore, HouseWatch
@@ -42,7 +43,6 @@ from ohmo.gateway.switchboard import Switchboard
 from ohmo.memory.desk import Memory
 from ohmo.permissions.policy import snapshot_of
 from ohmo.providers import build
-from ohmo.providers.side_calls import SideCalls
 from ohmo.replay import Replaying
 from ohmo.sessions.clock import Clockwatch
 from ohmo.sessions.planner import Planner, UserSide
@@ -141,12 +141,12 @@ async def build_house(
         withdraw=deps.approvals.withdraw,
     )
     clockwork = build_clockwork(config, environment, store, links)
-    call = environment.call or model.call
+    call, ask = asking(deps, model, environment.call)
     agent = build_agent(
         config,
         model,
         call=call,
-        ask=SideCalls(call, store.spend),
+        ask=ask,
         environ=environment.environ,
         failpoint=environment.failpoint,
         grants=store.grants,
@@ -252,6 +252,7 @@ def _desk(
         context=replaying.context,
         memory=None if memory is None else partial(remembered, memory, deps.config.workspace),
         checkpoints=build_taking_back(agent.folders, deps.config, hides, clockwork.zone),
+        limits=limits_of(deps.config.budgets),
     )
 
 
@@ -365,6 +366,7 @@ def build_control(
         hooks=build_hooks(config, environment, store, publish, parse),
         replay=replaying,
         context=replaying.context,
+        limits=limits_of(config.budgets),
         no_such_model=no_such,
         trace=deps.trace,
         setup=partial(_setup, config),

@@ -1,4 +1,4 @@
-"""``/usage``: what was spent today."""
+"""``/usage``: what was spent here and today, and how much may be."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from ohmo.commands.contract import MEMBERS, Command, Desk, Effect, Order, Reply
 
 
 async def run(order: Order, desk: Desk) -> Effect:
-    del order
-    return Reply(await desk.usage_today())
+    return Reply(await desk.usage_of(order))
 
 
-COMMAND = Command("usage", "tokens and cost of today", run, MEMBERS, place=90)
+COMMAND = Command("usage", "tokens, cost and budgets: here and today", run, MEMBERS, place=90)

@@ -58,8 +58,10 @@ class Profile(Section):
 
 
 class Budget(Section):
+    """What may be spent; None: any amount, 0: nothing may be asked."""
+
     usd: Amount | None = None
-    tokens: Count | None = None
+    tokens: Annotated[int, Field(ge=0)] | None = None
 
 
 class Budgets(Section):

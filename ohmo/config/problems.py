@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from ohmo.config.agent import UNBUILT, Budget
+from ohmo.config.agent import UNBUILT
 from ohmo.config.models import Sandbox, Written
 from ohmo.config.source import Path, Problem, Source
 from ohmo.contracts.errors import ConfigError
@@ -212,10 +212,6 @@ def not_yet(written: Written, source: Source) -> list[Problem]:
         asked.append((("mcp",), "the use of MCP servers"))
     if written.remote is not None:
         asked.append((("remote",), "remote storage"))
-    for name in type(written.budgets).model_fields:
-        budget: Budget = getattr(written.budgets, name)
-        if budget.usd is not None or budget.tokens is not None:
-            asked.append((("budgets", name), "a budget"))
     problems = [
         source.problem(path, f"{what} comes in a later version; remove this")
         for path, what in asked

@@ -15,7 +15,7 @@ from ohmo.contracts.messages import (
     ToolCall,
     UserStep,
 )
-from ohmo.contracts.provider import ToolSpec
+from ohmo.contracts.provider import ModelRequest, ToolSpec
 
 FRAME = 80  # tokens of the words around a summary
 IMAGE_TOKENS = 1_600  # the most Anthropic and OpenAI bill for one picture
@@ -59,3 +59,12 @@ def step_tokens(step: Step) -> int:
             return tokens_of(summary + carry) + FRAME
         case _:
             return 0
+
+
+def request_tokens(request: ModelRequest) -> int:
+    """Estimated tokens of everything that is sent; rather too many."""
+    return (
+        sum(tokens_of(section.text) for section in request.system)
+        + sum(spec_tokens(spec) for spec in request.tools)
+        + sum(step_tokens(step) for step in request.steps)
+    )

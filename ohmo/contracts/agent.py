@@ -83,6 +83,7 @@ class Failed:
     reason: str
     retry_after: float | None = None
     served: bool = False  # the model's server broke on this request (5xx)
+    budget: bool = False  # a budget is used up
 
 
 Outcome = Answered | Parked | Failed

@@ -15,7 +15,8 @@ OhmoError
     │   └── Empty          it ended, and nothing was said: waiting does not help
     ├── TooLong            the prompt does not fit the model's window
     ├── Refused            the provider will never accept this request as it is
-    │   └── NoMoney        the account cannot pay for it
+    │   ├── NoMoney        the account cannot pay for it
+    │   └── OverBudget     a budget of the house does not leave enough for it; nothing was asked
     ├── BadKey             the key is missing or wrong
     │   └── NotAllowed     the key is known, and may not do this
     └── NoSuchModel        the endpoint has no route for this model
@@ -102,6 +103,10 @@ class Refused(ProviderError):
 
 class NoMoney(Refused):
     """The account of the API key cannot pay for this request."""
+
+
+class OverBudget(Refused):
+    """A budget of the house is used up."""
 
 
 class BadKey(ProviderError):

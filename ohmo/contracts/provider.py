@@ -37,6 +37,7 @@ class Payer:
     thread: str = ""
     person: str = ""  # CHANNEL:PERSON
     job: str = ""
+    tab: str = ""  # within this process: one question with all its tries
 
 
 NOBODY = Payer()
@@ -97,6 +98,14 @@ class Restarted:
 
 
 @record
+class Billed:
+    """What the endpoint says that this try took so far; the newest counts, also when no answer
+    comes of it. Stays within the chain."""
+
+    usage: Usage
+
+
+@record
 class Reply:
     """The whole answer."""
 
@@ -104,8 +113,8 @@ class Reply:
     usage: Usage
 
 
-#: Any number of the first three, then exactly one Reply.
-ModelEvent = Delta | Notice | Restarted | Reply
+#: Any number of the others, then exactly one Reply.
+ModelEvent = Delta | Notice | Restarted | Billed | Reply
 
 #: Asks a model. Raises ProviderError subclasses only.
 Call = Callable[[ModelRequest], AsyncIterator[ModelEvent]]

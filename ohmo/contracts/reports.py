@@ -145,6 +145,13 @@ class UsageTotal(Spent):
 
 
 @record
+class Share(Spent):
+    """Of one UTC day, purpose, or job (its id; empty: of no job)."""
+
+    name: str
+
+
+@record
 class Spender:
     """Whose id stands in the books, and in which account of which channel."""
 
@@ -261,6 +268,12 @@ class Reports(Protocol):
     async def arrival(self, thread: str, seq: int) -> ArrivalInfo | None: ...
     async def usage(self, *, days: int = 30, by_person: bool = False) -> list[UsageTotal]:
         """By day and model, and by person when asked for."""
+        ...
+
+    async def usage_by(
+        self, what: Literal["day", "purpose", "job"], *, days: int = 30
+    ) -> list[Share]:
+        """Days in their order; purposes and jobs the dearest first."""
         ...
 
     async def names(self, wanted: Collection[Spender]) -> dict[Spender, str]:

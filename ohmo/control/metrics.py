@@ -27,6 +27,7 @@ from ohmo.contracts.agent import (
     TurnEnded,
     TurnStarted,
 )
+from ohmo.contracts.messages import Usage
 from ohmo.contracts.reports import Counts, HouseStatus
 from ohmo.control.ports import Ports
 from ohmo.control.responses import Refusal, answer
@@ -80,6 +81,16 @@ class _Depths(Collector):
                 yield GaugeMetricFamily(
                     "ohmo_cron_lag_seconds", "How late the scheduler is", value=lag
                 )
+            day = self.status.budget.get("day", {})
+            shares = [
+                (day.get(kind) or 0) / limit
+                for kind in ("usd", "tokens")
+                if (limit := day.get(f"{kind}_limit"))
+            ]
+            if shares:
+                yield GaugeMetricFamily(
+                    "ohmo_budget_day_ratio", "How much of the day's budget is spent", max(shares)
+                )
 
 
 class Metrics:
@@ -117,7 +128,7 @@ class Metrics:
         )
         self._tokens = Counter(
             "ohmo_model_tokens_total",
-            "Tokens of all model calls of turns",
+            "Tokens of all model calls",
             ("kind",),
             registry=self._registry,
         )
@@ -126,17 +137,27 @@ class Metrics:
         ]
         self._cost = Counter(
             "ohmo_model_cost_usd_total",
-            "Cost of the model calls of turns whose price is known",
+            "Cost of the model calls whose price is known",
             registry=self._registry,
         )
         self._unpriced = Counter(
             "ohmo_model_unpriced_calls_total",
-            "Model calls of turns whose price is not known",
+            "Model calls whose price is not known",
             registry=self._registry,
         )
 
     def acknowledged(self, seconds: float) -> None:
         self._ack.observe(seconds)
+
+    def spent(self, usage: Usage) -> None:
+        """One call of a model."""
+        counts = (usage.input, usage.cached, usage.written, usage.output)
+        for counter, count in zip(self._kinds, counts, strict=True):
+            counter.inc(count)
+        if usage.micro_usd is None:
+            self._unpriced.inc()
+        else:
+            self._cost.inc(usage.micro_usd / 1_000_000)
 
     def event(self, thread: str, event: Event) -> None:
         """Never fails; a turn whose start was dropped is not timed."""
@@ -150,14 +171,7 @@ class Metrics:
                 turn.spoke = True
                 self._first.observe(self._monotonic() - turn.began)
             case ModelDone():
-                usage = event.usage
-                counts = (usage.input, usage.cached, usage.written, usage.output)
-                for counter, count in zip(self._kinds, counts, strict=True):
-                    counter.inc(count)
-                if usage.micro_usd is None:
-                    self._unpriced.inc()
-                else:
-                    self._cost.inc(usage.micro_usd / 1_000_000)
+                self.spent(event.usage)
                 if (turn := self._turns.get(event.turn)) is not None:
                     turn.elsewhere += event.seconds
             case ToolStarted() if (turn := self._turns.get(event.turn)) is not None:

@@ -36,6 +36,7 @@ from ohmo.contracts.reports import (
     with_queues,
 )
 from ohmo.contracts.setup import SetUp
+from ohmo.contracts.spending import Limit, Scope
 from ohmo.contracts.store import Hint
 from ohmo.contracts.turns import Accepted, PersonRow, ThreadSettings
 from ohmo.control.webhooks import Webhooks
@@ -118,6 +119,7 @@ class Ports:
     hooks: Webhooks | None = None
     replay: Callable[[ThreadInfo], Awaitable[Replay]] | None = None
     context: Callable[[ThreadInfo], Awaitable[ContextUsage]] | None = None
+    limits: Mapping[Scope, Limit] = field(default_factory=dict[Scope, Limit])
     no_such_model: Callable[[str], Awaitable[str]] | None = None
     trace: Callable[[str], Awaitable[Trace | None]] | None = None
     setup: Callable[[], SetUp] | None = None

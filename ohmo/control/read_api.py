@@ -11,6 +11,7 @@ from aiohttp import web
 
 from channels.contract import Address, Answer, Edited, Inbound, Reacted
 from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.cron import OWNER
 from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.reports import (
     ArrivalInfo,
@@ -21,6 +22,7 @@ from ohmo.contracts.reports import (
     ThreadInfo,
     spot_of,
 )
+from ohmo.contracts.spending import KEYS
 from ohmo.contracts.turns import Ending
 from ohmo.control.ports import Names, Ports, title_of
 from ohmo.control.responses import (
@@ -227,9 +229,23 @@ class ReadRoutes:
 
     async def usage(self, request: web.Request) -> web.Response:
         """By day and model; ``by=person``: by person as well, ``who`` and ``id`` as in ``Named``;
-        ``by=thread``: the conversations that cost most, the dearest first."""
-        by = one_of(request, "by", ("model", "person", "thread"))
+        ``by=thread``: the conversations that cost most, the dearest first; ``by=day``, ``job`` or
+        ``purpose``: ``name``, of a job that is still there as people call it."""
+        by = one_of(request, "by", ("model", "person", "thread", "day", "job", "purpose"))
         days = number(request, "days", 30, 3660)
+        if by in ("day", "job", "purpose"):
+            shares = await self._reports.usage_by(by, days=days)
+            jobs = dict[str, str]()
+            if by == "job" and self._ports.cron is not None:
+                jobs = {row.job: row.name for row in await self._ports.cron.list(OWNER)}
+            return answer(
+                {
+                    "usage": [
+                        {**_fields(share), "name": jobs.get(share.name, share.name)}
+                        for share in shares
+                    ]
+                }
+            )
         if by == "thread":
             limit = number(request, "limit", 50, MOST)
             costs = await self._reports.thread_totals(days=days, limit=limit)
@@ -243,10 +259,21 @@ class ReadRoutes:
             return answer({"usage": rows})
         totals = await self._reports.usage(days=days, by_person=by == "person")
         if by == "model":
-            return answer({"usage": totals})
+            return answer({"usage": totals, "budgets": await self._budgets()})
         named = await self._names.of(totals)
         people = [{**_fields(total), "who": name.who, "id": name.id} for total, name in named]
         return answer({"usage": people})
+
+    async def _budgets(self) -> list[Mapping[str, object]]:
+        """Those that are set, by key; of the day with what was spent."""
+        day = (await self._ports.status()).budget["day"]
+        rows: list[Mapping[str, object]] = []
+        for scope, limit in self._ports.limits.items():
+            usd = None if limit.micro_usd is None else limit.micro_usd / 1_000_000
+            row = {"budget": KEYS[scope], "usd_limit": usd, "tokens_limit": limit.tokens}
+            spent = {"usd": day["usd"], "tokens": day["tokens"]} if scope == "day" else {}
+            rows.append({**row, **spent})
+        return rows
 
 
 def _named(info: ThreadInfo) -> Mapping[str, object]:

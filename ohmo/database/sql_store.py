@@ -252,6 +252,7 @@ class SqlStore(_OverDriver):
     posts = reads(listing.posts)
     last_delivery = reads(listing.last_delivery, slow=True)
     usage = reads_now(usage_totals.usage, slow=True)
+    usage_by = reads_now(usage_totals.usage_by, slow=True)
     names = reads(known_people.names, slow=True)
     thread_totals = reads_now(usage_totals.thread_totals, slow=True)
     thread_usage = reads(usage_totals.thread_usage, slow=True)

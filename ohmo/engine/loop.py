@@ -21,9 +21,17 @@ from ohmo.contracts.agent import (
     TextDelta,
     TextReset,
 )
-from ohmo.contracts.errors import CutOff, Empty, Overloaded, ProviderError, TimedOut, TooLong
+from ohmo.contracts.errors import (
+    CutOff,
+    Empty,
+    OverBudget,
+    Overloaded,
+    ProviderError,
+    TimedOut,
+    TooLong,
+)
 from ohmo.contracts.messages import ModelStep, Text
-from ohmo.contracts.provider import Call, Delta, ModelRequest, Notice, Reply, Restarted
+from ohmo.contracts.provider import Billed, Call, Delta, ModelRequest, Notice, Reply, Restarted
 from ohmo.engine.concurrency import Emit, closable, merged
 from ohmo.engine.executor import Executor, LoopGuard
 
@@ -89,8 +97,7 @@ class Engine:
                     async for thought in thoughts:  # records the model step, then ModelDone
                         yield thought
             except ProviderError as error:
-                served = isinstance(error, Overloaded) and error.served
-                for last in _failed(turn, str(error), _retry_after(error), served=served):
+                for last in _failed(turn, str(error), _retry_after(error), error):
                     yield last
                 return
         if ledger.last_was_final():
@@ -103,10 +110,14 @@ class Engine:
 
 
 def _failed(
-    turn: str, why: str, retry_after: float | None = None, *, served: bool = False
+    turn: str, why: str, retry_after: float | None = None, error: ProviderError | None = None
 ) -> tuple[Failure, Ended]:
-    """``retry_after``: seconds until the same request may succeed; None: it will not."""
-    return Failure(turn, why, fatal=retry_after is None), Ended(Failed(why, retry_after, served))
+    """``retry_after``: seconds until the same request may succeed; None: it will not. ``error``:
+    of the model, where it was that."""
+    served = isinstance(error, Overloaded) and error.served
+    budget = isinstance(error, OverBudget)
+    failed = Failed(why, retry_after, served, budget)
+    return Failure(turn, why, fatal=retry_after is None), Ended(failed)
 
 
 def _retry_after(error: ProviderError) -> float | None:
@@ -157,6 +168,8 @@ class Reasoner:
                                 yield Status(turn, line)
                             case Restarted():
                                 yield TextReset(turn)
+                            case Billed():
+                                pass
                             case Reply():
                                 reply = event
                                 answered_at = time.monotonic()

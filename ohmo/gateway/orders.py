@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
@@ -40,7 +40,9 @@ from ohmo.contracts.cron import BadJob, By, NoSuchJob
 from ohmo.contracts.inwriter import Rest, no_rest
 from ohmo.contracts.messages import Text, UserStep, cost_words
 from ohmo.contracts.outbox import OWN_CHANNELS, Asked, Lapsed, PostRow
+from ohmo.contracts.provider import Payer
 from ohmo.contracts.reports import ArrivalInfo, HouseStatus, Reports, ThreadInfo
+from ohmo.contracts.spending import Limit, Scope, Total, spent_words
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import FREE, Accepted, ThreadSettings
 from ohmo.cron.desk import CronDesk
@@ -202,6 +204,7 @@ class CommandQueries:
     context: Callable[[ThreadInfo], Awaitable[ContextUsage]] | None = None
     memory: Callable[[Order], Awaitable[str]] | None = None
     checkpoints: TakingBack | None = None
+    limits: Mapping[Scope, Limit] = field(default_factory=dict[Scope, Limit])
 
     async def open_questions(self, thread: str) -> list[Asked]:
         return await self.store.open_questions(thread)
@@ -280,13 +283,21 @@ class CommandQueries:
         assert self.checkpoints is not None
         return await self.checkpoints.shown(thread, back)
 
-    async def usage_today(self) -> str:
+    async def usage_of(self, order: Order) -> str:
         lines: list[str] = []
         for row in await self.reports.usage(days=1):
             tokens = f"{row.sent} tokens in ({row.cached} from cache), {row.output} out"
             cost = cost_words(row.micro_usd, row.unpriced)
             lines.append(f"- {row.model}: {row.calls} calls, {tokens}, {cost}")
-        return "Today:\n\n" + "\n".join(lines) if lines else "Nothing was spent today."
+        today = "Today:\n\n" + "\n".join(lines) if lines else "Nothing was spent today."
+        turn, person = self.turn_of(order.thread) or "", f"{order.address.channel}:{order.person}"
+        spent = await self.store.spent(Payer(turn, order.thread, person))
+        told = [
+            spent_words(scope, total, self.limits.get(scope, Limit()))
+            for scope, total in spent.items()
+            if total != Total() or scope in self.limits
+        ]
+        return "\n".join([*(f"- {line}" for line in told), "", today]).strip()
 
     async def jobs_of(self, order: Order) -> str:
         """What is done twice after a crash is the same as done once."""

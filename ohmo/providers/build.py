@@ -26,12 +26,20 @@ from ohmo.contracts.errors import (
     TooLong,
 )
 from ohmo.contracts.messages import Text, UserStep
-from ohmo.contracts.provider import Call, ModelRequest, Provider, Reply, Section
+from ohmo.contracts.provider import Call, Link, ModelRequest, Provider, Reply, Section
 from ohmo.discovery import load, scan
 from ohmo.lifecycle import within
 from ohmo.providers.lazy_provider import LazyProvider
 from ohmo.providers.middleware.hints import hinted
-from ohmo.providers.middleware.link import Alternative, LinkManifest, LinkParts, Patience, linked
+from ohmo.providers.middleware.link import (
+    Alternative,
+    LinkManifest,
+    LinkParts,
+    Patience,
+    linked,
+    through,
+)
+from ohmo.providers.middleware.priced import price_of
 from ohmo.providers.middleware.recovery import Faults
 from ohmo.providers.middleware.unprefixed import unprefixed
 from ohmo.providers.model_list import Detected, Probe, detect, in_words, offered, probe
@@ -56,6 +64,9 @@ class Model:
     renderings: Callable[[], Sequence[Rendering]] = tuple
     #: Asks the first endpoint which models it has; empty: it does not say.
     offers: Callable[[], Awaitable[Sequence[str]]] | None = None
+    #: The chain with this link for the budgets, None: nothing is charged.
+    charged: Callable[[Link], Call] | None = None
+    price: Callable[[str], Price | None] = lambda _: None  # of a model by name, None: not known
 
     @property
     def model(self) -> str:
@@ -81,7 +92,7 @@ def manifests(scan: Scan) -> dict[str, Manifest]:
     return {name: manifest for name, manifest in found.items() if isinstance(manifest, Manifest)}
 
 
-ORDER = ("waiting", "fallback", "retry", "repair", "hints", "priced", "unprefixed")
+ORDER = ("waiting", "fallback", "retry", "repair", "hints", "budget", "priced", "unprefixed")
 
 
 def links(scan: Scan) -> dict[str, LinkManifest]:
@@ -151,14 +162,17 @@ async def model(
                 found += [rendering.prepared(told) for rendering in made]
         return found
 
+    chained = partial(chain, parts, endpoints, patience, new_id, pricing)
     return Model(
         parts[0],
-        chain(parts, endpoints, patience, new_id, pricing),
+        chained(),
         first.endpoint.models,
         line,
         parts,
         renderings,
         partial(offered, first.endpoint, limit=_ASKED),
+        lambda budget: chained(budget=budget),
+        partial(price_of, pricing=pricing or {}),
     )
 
 
@@ -168,6 +182,7 @@ def chain(
     patience: Patience | None = None,
     new_id: NewId | None = None,
     pricing: Mapping[str, Price] | None = None,
+    budget: Link = through,
 ) -> Call:
     """A request names a model of the first endpoint; a fallback uses its own default. What stands
     before ``fallback`` is there once, what stands behind it before every endpoint."""
@@ -175,7 +190,7 @@ def chain(
     fork = ORDER.index("fallback")
 
     def before(number: int) -> Call:
-        parts = LinkParts(endpoints[number], ids, rule, prices, faults=faults)
+        parts = LinkParts(endpoints[number], ids, rule, prices, budget, faults=faults)
         return linked([made[name].make(parts) for name in ORDER[fork + 1 :]], streams[number])
 
     ids, rule, prices, faults = (
@@ -190,7 +205,7 @@ def chain(
         for number, endpoint in enumerate(endpoints)
         if number
     ]
-    first = LinkParts(endpoints[0], ids, rule, prices, others, faults)
+    first = LinkParts(endpoints[0], ids, rule, prices, budget, others, faults)
     return linked([made[name].make(first) for name in ORDER[: fork + 1]], before(0))
 
 
@@ -212,6 +227,16 @@ def endpoint_of(name: str, profile: Profile, config: Config) -> Endpoint:
         headers=headers,
         hints=profile.weak_model_hints,
     )
+
+
+def prices_of(config: Config) -> dict[str, Price]:
+    """Those that a home gives its models itself."""
+    prices: dict[str, Price] = {}
+    for name, pricing in config.written.pricing.items():
+        cached = pricing.input if pricing.cache_read is None else pricing.cache_read
+        stored = pricing.input if pricing.cache_write is None else pricing.cache_write
+        prices[name] = Price(pricing.input, cached, stored, pricing.output)
+    return prices
 
 
 @record

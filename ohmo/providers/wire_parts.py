@@ -39,7 +39,16 @@ from ohmo.contracts.messages import (
     ToolCall,
     UserStep,
 )
-from ohmo.contracts.provider import Call, Delta, ModelEvent, ModelRequest, Notice, Reply, Restarted
+from ohmo.contracts.provider import (
+    Billed,
+    Call,
+    Delta,
+    ModelEvent,
+    ModelRequest,
+    Notice,
+    Reply,
+    Restarted,
+)
 
 
 @asynccontextmanager
@@ -59,7 +68,7 @@ def says_something(event: ModelEvent) -> bool:
     match event:
         case Delta(text):
             return bool(text)
-        case Notice() | Restarted() | Reply():
+        case Notice() | Restarted() | Billed() | Reply():
             return False
 
 

@@ -56,15 +56,17 @@ class Exits:
         deps.ambient.failpoint("outbox.committed")
         self._over(run.turn, "answered", text)
 
-    async def failed(self, work: Work, transcript: Transcript, reason: str) -> None:
+    async def failed(
+        self, work: Work, transcript: Transcript, reason: str, *, budget: bool = False
+    ) -> None:
         """A dead letter. Stored: turn failed, its messages dead, open calls closed. Seen: why (not
         by a guest), after what could be read of the answer, with a button to try again; the owner
-        is told. Restart: nothing; the button, ``/retry`` or ``ohmo inbox retry`` brings the
-        messages back."""
+        is told, of a ``budget`` that is used up once by whoever keeps it. Restart: nothing; the
+        button, ``/retry`` or ``ohmo inbox retry`` brings the messages back."""
         steps = closed(transcript.open_calls())
         scheduled = is_scheduled(work)
         output = self._deps.output
-        text = user_steps.failed(reason, guest=output.guest(work))
+        text = user_steps.failed(reason, guest=output.guest(work), budget=budget)
         # What a person could read so far is not taken away from them.
         draft = await self._deps.store.drafted(work.turn)
         if draft is not None and (draft.state != "ready" or draft.parts):
@@ -84,7 +86,7 @@ class Exits:
         if transcript.whole:
             transcript.add(list(zip(numbers, steps, strict=True)))
         self._over(work.turn, "failed", reason)
-        if not scheduled:  # of a job the owner hears by its incident
+        if not scheduled and not budget:  # of a job the owner hears by its incident
             await output.dead(self._claim.address, reply_address(work), reason)
 
     async def unwanted(self, run: Run, reason: str, text: str) -> None:

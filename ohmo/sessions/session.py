@@ -349,7 +349,7 @@ class Session:
                 await self.exits.unwanted(run, reason, text)
             case Failed(reason, None):
                 await ledger.flush()
-                await self.exits.failed(run.work, run.transcript, reason)
+                await self.exits.failed(run.work, run.transcript, reason, budget=outcome.budget)
             case Failed():
                 await ledger.flush()  # the pool lets it wait and tries again
 

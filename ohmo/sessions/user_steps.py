@@ -304,11 +304,13 @@ def unreadable(reason: str) -> str:
     )
 
 
-def failed(reason: str, *, guest: bool = False) -> str:
-    """A turn that failed. A ``guest`` reads nothing of what lies behind it."""
+def failed(reason: str, *, guest: bool = False, budget: bool = False) -> str:
+    """A turn that failed; ``budget``: one is used up. A ``guest`` reads nothing of what lies behind
+    it."""
     if guest:
         return "I could not finish this. The owner is told why."
-    return f"I could not finish this: {reason.rstrip('.')}."
+    begins = "I stop here" if budget else "I could not finish this"
+    return f"{begins}: {reason.rstrip('.')}."
 
 
 def waiting(reason: str, *, guest: bool = False) -> str:

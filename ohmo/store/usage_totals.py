@@ -4,15 +4,13 @@ small, however long the table has become."""
 # ruff: noqa: S608  # statements are put together from constants of this room, values are always
 # bound
 
-# ruff: noqa: S608  # statements are put together from constants of this room, values are always
-# bound
-
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
-from ohmo.contracts.reports import ThreadTotal, TurnUsage, UsageTotal
+from ohmo.contracts.reports import Share, ThreadTotal, TurnUsage, UsageTotal
 from ohmo.store.codec import from_column
 from ohmo.store.statements import Moment, Op, Row, Value, instant
 
@@ -102,6 +100,19 @@ def usage(at: Moment, *, days: int = 30, by_person: bool = False) -> Op[list[Usa
         )
         for (day, model, person, channel, account), numbers in sorted(totals.items())
     ]
+
+
+_SHARES = {"day": "day", "purpose": "purpose", "job": "COALESCE(job, '')"}
+
+
+def usage_by(
+    at: Moment, what: Literal["day", "purpose", "job"], *, days: int = 30
+) -> Op[list[Share]]:
+    spent = yield from _spent(at, days, _SHARES[what])
+    shares = [Share(*numbers, name=from_column(name)) for (name,), numbers in spent.items()]
+    if what == "day":
+        return sorted(shares, key=lambda share: share.name)
+    return sorted(shares, key=lambda share: (-share.micro_usd, -share.tokens, share.name))
 
 
 def thread_totals(at: Moment, *, days: int = 30, limit: int = 50) -> Op[list[ThreadTotal]]:

@@ -12,7 +12,7 @@ from tests.architecture.test_walks import PAGE, ROOT, walks
 # As measured when the house was tidied (docs/decisions/0021), and what may be added for context,
 # memory, budgets, checkpoints and tools (docs/decisions/0026).
 MODULES = 391 + 110
-LINES = 76_920 + 8_000
+LINES = 76_920 + 8_450
 TEST_LINES = 90_800 + 9_000
 ROOMS = 50
 IN_A_ROOM = 15  # modules that are no item of a shelf

@@ -98,10 +98,10 @@ async def story(
             finally:
                 await brain.aclose()
                 # the endpoint is no part of the house, but it lives in the same loop
-                await eventually(_nobody_is_connected)
+                await eventually(nobody_is_connected)
 
 
-def _nobody_is_connected() -> bool:
+def nobody_is_connected() -> bool:
     return not any("RequestHandler" in repr(task.get_coro()) for task in asyncio.all_tasks())
 
 

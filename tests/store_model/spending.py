@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 from ohmo.contracts.messages import Usage
 from ohmo.contracts.provider import Payer
-from ohmo.contracts.reports import Spender, ThreadTotal, TurnUsage, UsageTotal
+from ohmo.contracts.reports import Share, Spender, ThreadTotal, TurnUsage, UsageTotal
 from ohmo.contracts.spending import Scope, Total
 from tests.store_model.tables import Model, Paid
 
@@ -26,6 +27,18 @@ class ModelSpending(Model):
                 self.spending(self._first_day(days), key).items()
             )
         ]
+
+    async def usage_by(
+        self, what: Literal["day", "purpose", "job"], *, days: int = 30
+    ) -> list[Share]:
+        def key(paid: Paid) -> str:
+            return {"day": paid.day, "purpose": paid.usage.purpose, "job": paid.payer.job}[what]
+
+        totals = self.spending(self._first_day(days), key)
+        shares = [Share(*total, name=name) for name, total in sorted(totals.items())]
+        if what == "day":
+            return shares
+        return sorted(shares, key=lambda share: (-share.micro_usd, -share.tokens))
 
     async def spend(self, payer: Payer, usage: Usage) -> None:
         with self.transaction():

@@ -15,14 +15,15 @@ from ohmo.contracts.messages import cost_words
 @click.option("--days", type=click.IntRange(1, 3660), default=30, show_default=True)
 @click.option(
     "--by",
-    type=click.Choice(["model", "person", "thread"]),
+    type=click.Choice(["model", "person", "thread", "day", "job", "purpose"]),
     default="model",
     show_default=True,
     help="thread: the 50 that cost most.",
 )
 @client_options
 def COMMAND(days: int, by: str, as_json: bool, remote: str | None) -> None:
-    rows = connect_or_open(remote).get("/api/v1/usage", days=days, by=by)["usage"]
+    found = connect_or_open(remote).get("/api/v1/usage", days=days, by=by)
+    rows = found["usage"]
     if as_json:
         click.echo(as_json_text(rows))
         return
@@ -38,6 +39,8 @@ def COMMAND(days: int, by: str, as_json: bool, remote: str | None) -> None:
             "PLACE": lambda row: address(row["address"]),
             "TITLE": lambda row: row["title"],
         }
+    if by in ("day", "job", "purpose"):
+        first = {by.upper(): lambda row: row["name"] or "-"}
     columns: Columns = {
         **first,
         "CALLS": lambda row: row["calls"],
@@ -53,5 +56,19 @@ def COMMAND(days: int, by: str, as_json: bool, remote: str | None) -> None:
         micro_usd = sum(row["micro_usd"] or 0 for row in rows)
         calls = sum(row["calls"] for row in rows)
         click.echo(f"together: {calls} calls, {cost_words(micro_usd, unpriced)}")
+        for budget in found.get("budgets", ()):
+            click.echo(_budget(budget))
         if unpriced:
             click.echo("`pricing:` in config.yaml gives a model its price, from then on")
+
+
+def _budget(row: Row) -> str:
+    """What may be spent, and of the day what was."""
+    limits: list[str] = []
+    if row["usd_limit"] is not None:
+        spent = f"${row['usd'] or 0:.4f} of " if "usd" in row else ""
+        limits.append(f"{spent}${row['usd_limit']:.4f}")
+    if row["tokens_limit"] is not None:
+        spent = f"{row['tokens']:,} of " if "tokens" in row else ""
+        limits.append(f"{spent}{row['tokens_limit']:,} tokens")
+    return f"budgets.{row['budget']}: {', '.join(limits)}"

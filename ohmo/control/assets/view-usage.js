@@ -25,13 +25,16 @@ export class Usage extends Whole {
   }
 
   async fetch() {
-    const [{ usage }, { usage: threads }] = await Promise.all([call(`/api/v1/usage?days=${this.days}&by=person`), call(`/api/v1/usage?days=${this.days}&by=thread&limit=20`)]);
-    return { rows: usage, threads };
+    const of = (by) => call(`/api/v1/usage?days=${this.days}&by=${by}`);
+    const [{ usage }, { usage: threads }, { usage: purposes }, { budgets }] = await Promise.all([of("person"), of("thread&limit=20"), of("purpose"), call("/api/v1/usage?days=1")]);
+    return { rows: usage, threads, purposes, budgets };
   }
 
-  draw({ rows, threads }) {
+  draw({ rows, threads, purposes, budgets }) {
     this.rows = rows;
     this.threads = threads;
+    this.purposes = purposes;
+    this.budgets = budgets;
     this.measure ??= rows.some((row) => row.micro_usd > 0) ? "cost" : "tokens"; // what a model costs is not always known
     this.redraw();
   }
@@ -71,7 +74,8 @@ export class Usage extends Whole {
       tabs("By", [["model", "By model"], ["person", "By person"]], this.by, (key) => this.turn({ by: key })),
     );
     const note = unpriced ? [node("p", "muted", `The price of ${unpriced} ${unpriced === 1 ? "call" : "calls"} is not known and counted nowhere; "pricing" in config.yaml gives a model its price, from then on.`)] : [];
-    this.box.replaceChildren(head, ...note, choose, bars(this.byDay(of, value), names, said, `${MEASURES[this.measure][0]} by day and ${this.by}`), this.table("model", "Model"), this.table("person", "Person"), this.dearest());
+    this.box.replaceChildren(head, ...note, choose, bars(this.byDay(of, value), names, said, `${MEASURES[this.measure][0]} by day and ${this.by}`), this.table("model", "Model"), this.table("person", "Person"), numbers("By purpose", "Purpose", this.purposes.map((one) => [one.name, one])), this.dearest());
+    if (this.budgets.length) head.after(this.limits());
     const chart = this.box.querySelector(".chart-box");
     chart.scrollLeft = chart.scrollWidth; // on a phone it is wider than its box: today is what one came for
   }
@@ -108,6 +112,16 @@ export class Usage extends Whole {
     const told = (name) => (ids.has(name) ? node("span", "", name, node("span", "place", ` ${ids.get(name)}`)) : name);
     const rows = [...sums].sort(([, one], [, other]) => tokens(other) - tokens(one));
     return numbers(`By ${by}`, label, rows.map(([name, sum]) => [told(name), sum]));
+  }
+
+  /** What may be spent; of the day also what was. */
+  limits() {
+    const said = (one) => [
+      one.usd_limit === null ? "" : `${"usd" in one ? `${money((one.usd ?? 0) * 1e6)} of ` : ""}${money(one.usd_limit * 1e6)}`,
+      one.tokens_limit === null ? "" : `${"tokens" in one ? `${count(one.tokens)} of ` : ""}${count(one.tokens_limit)} tokens`,
+    ];
+    const names = { turn: "one answer", thread: "one conversation", person_day: "one person a day", day: "a day", job: "one job a day" };
+    return node("p", "muted", `Budgets: ${this.budgets.map((one) => `${names[one.budget]} ${said(one).filter(Boolean).join(", ")}`).join("; ")}.`);
   }
 
   /** The conversations that cost most; each leads to its thread. */

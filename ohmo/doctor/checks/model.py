@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from ohmo.config.load import Config
+from ohmo.contracts.spending import KEYS
+from ohmo.discovery import scan
 from ohmo.doctor.check import Check, Facts, Finding, config, needs, note, ok, problem, skipped
-from ohmo.providers.build import try_model
+from ohmo.providers.build import manifests, prices_of, try_model
+from ohmo.providers.middleware.priced import price_of
 
 
 @needs(config)
@@ -71,6 +74,23 @@ def wire(_: Facts, config: Config) -> Finding:
     )
 
 
+@needs(config)
+def budgets(_: Facts, config: Config) -> Finding:
+    if all(getattr(config.budgets, key).usd is None for key in KEYS.values()):
+        return ok()
+    prices = prices_of(config)
+    known = manifests(scan)
+    for profile in (config.profile, *(profile for _, profile in config.fallback)):
+        usual = known[profile.provider].models if profile.provider in known else ()
+        for model in profile.models or usual:
+            if model != "offline" and price_of(model, prices) is None:
+                return problem(
+                    f"budgets in usd cannot hold {model}: nobody knows its price",
+                    f"give {model} its price under pricing:, or set tokens: in the budgets",
+                )
+    return ok()
+
+
 def _live(number: int) -> Check:
     """The active profile (0), or the first that is tried after it (1)."""
 
@@ -93,6 +113,7 @@ def _live(number: int) -> Check:
 CHECKS = (
     Check("model.key", "there is a way to a model", key),
     Check("model.chain", "the fallback is another one", chain),
+    Check("model.budgets", "budgets can be kept", budgets),
     Check("model.wire", "the key travels encrypted", wire),
     _live(0),
     _live(1),

@@ -4,7 +4,7 @@ module late."""
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -14,7 +14,7 @@ from anthropic import AsyncAnthropic, DefaultAioHttpClient
 
 from ohmo.contracts.errors import CutOff, ProviderError, TimedOut
 from ohmo.contracts.messages import ModelStep, Text, Thinking, ToolCall, Usage
-from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Reply
+from ohmo.contracts.provider import Billed, Delta, ModelEvent, ModelRequest, Reply
 from ohmo.providers.anthropic.wire import keeps_tools_back, rendering
 from ohmo.providers.models import Endpoint, plain_name
 from ohmo.providers.sdk.event_stream import StreamingPost, events
@@ -93,9 +93,8 @@ class AnthropicClient:
                 response = await self._post(rendered.body)
                 try:
                     async for event in _answered(response):
-                        text = reading.feed(event)
-                        if text:
-                            yield Delta(text)
+                        for told in reading.told(event):
+                            yield told
                 finally:
                     await response.aclose()
                 reply = reading.reply()
@@ -208,6 +207,7 @@ class Reading:
         self._blocks: dict[int, _Event] = {}
         self._texts: dict[int, list[str]] = {}
         self._usage: dict[str, int] = {}
+        self._counted = False
         self._model = request.model
         self._stop = ""
         self._ended = False
@@ -247,7 +247,19 @@ class Reading:
             stop = "tools"
         elif stop == "tools":
             stop = "end"
-        usage = Usage(
+        return Reply(ModelStep(blocks, self._model, stop), self._used())
+
+    def told(self, event: _Event) -> Iterator[Delta | Billed]:
+        """Feeds the event: what is shown of it, and what the answer took so far when it says so."""
+        text = self.feed(event)
+        if text:
+            yield Delta(text)
+        if self._counted:
+            self._counted = False
+            yield Billed(self._used())
+
+    def _used(self) -> Usage:
+        return Usage(
             self._request.model,
             self._request.purpose,
             input=self._usage.get("input_tokens", 0),
@@ -256,7 +268,6 @@ class Reading:
             output=self._usage.get("output_tokens", 0),
             micro_usd=None,
         )
-        return Reply(ModelStep(blocks, self._model, stop), usage)
 
     def _delta(self, index: int, delta: _Event) -> str:
         match delta.get("type"):
@@ -306,6 +317,7 @@ class Reading:
     def _count(self, usage: object) -> None:
         """Counts are cumulative: the newest wins."""
         if isinstance(usage, dict):
+            self._counted = True
             self._usage |= {
                 key: value for key, value in cast("_Event", usage).items() if isinstance(value, int)
             }

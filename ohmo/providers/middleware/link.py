@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 
 from channels.record import record
 from ohmo.ambient import NewId
-from ohmo.contracts.provider import Call, Link
+from ohmo.contracts.provider import Call, Link, ModelEvent, ModelRequest
 from ohmo.providers.middleware.recovery import Faults
 from ohmo.providers.models import Endpoint, Price, weak
 
@@ -39,6 +39,11 @@ class Patience:
     jitter: Callable[[], float] = random.random
 
 
+def through(request: ModelRequest, ask: Call) -> AsyncIterator[ModelEvent]:
+    """The link that changes nothing."""
+    return ask(request)
+
+
 @record
 class LinkParts:
     """What links are made from."""
@@ -48,6 +53,7 @@ class LinkParts:
     patience: Patience
     #: By the model's name as a profile writes it, with or without its maker.
     pricing: Mapping[str, Price] = field(default_factory=dict[str, Price])
+    budget: Link = through  # what ``budget`` is
     others: Sequence[Alternative] = ()  # for ``fallback``: those after the first, in order
     faults: Faults = field(default_factory=Faults)  # of all turns, one for the whole chain
 

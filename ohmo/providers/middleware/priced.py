@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 
-from ohmo.contracts.provider import Call, Link, ModelEvent, ModelRequest, Reply
+from ohmo.contracts.provider import Billed, Call, Link, ModelEvent, ModelRequest, Reply
 from ohmo.providers.middleware.link import LinkManifest
 from ohmo.providers.models import Price, known, plain_name
 from ohmo.providers.wire_parts import streaming
@@ -19,7 +19,7 @@ def priced(pricing: Mapping[str, Price]) -> Link:
         price = price_of(request.model, pricing)
         async with streaming(ask, request) as events:
             async for event in events:
-                if not isinstance(event, Reply) or price is None:
+                if not isinstance(event, Billed | Reply) or price is None:
                     yield event
                     continue
                 usage = event.usage

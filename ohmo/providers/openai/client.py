@@ -13,8 +13,8 @@ import openai
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from ohmo.contracts.errors import CutOff, ProviderError, TimedOut
-from ohmo.contracts.messages import ModelStep, Text, Thinking, ToolCall
-from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Reply
+from ohmo.contracts.messages import ModelStep, Text, Thinking, ToolCall, Usage
+from ohmo.contracts.provider import Billed, Delta, ModelEvent, ModelRequest, Reply
 from ohmo.providers.models import Endpoint, plain_name
 from ohmo.providers.openai.responses_wire import Responses, ResponsesReading
 from ohmo.providers.openai.wire import KEPT, Completions, counted, speaks_responses
@@ -84,6 +84,8 @@ class OpenAIClient:
                         text = reading.feed(chunk)
                         if text:
                             yield Delta(text)
+                        if (usage := reading.billed()) is not None:
+                            yield Billed(usage)
                 finally:
                     await response.aclose()
                 reply = reading.reply()
@@ -226,12 +228,14 @@ class CompletionsReading:
         self._model = request.model
         self._finish = ""
         self._usage: _Chunk = {}
+        self._counted = False
 
     def feed(self, chunk: _Chunk) -> str:
         """The text to show, mostly empty."""
         self._model = str(chunk.get("model") or self._model)
         if chunk.get("usage"):
             self._usage = chunk["usage"]
+            self._counted = True
         shown = ""
         for choice in cast("list[_Chunk]", chunk.get("choices") or ()):
             if choice.get("index", 0) != 0:
@@ -314,5 +318,13 @@ class CompletionsReading:
             stop = "refusal"
         elif self._finish == "length":
             stop = "length"
-        usage = counted(self._request, self._usage, "prompt_tokens", "completion_tokens")
-        return Reply(ModelStep(tuple(blocks), self._model, stop), usage)
+        return Reply(ModelStep(tuple(blocks), self._model, stop), self._used())
+
+    def billed(self) -> Usage | None:
+        """What it took so far; None: nothing was said of that since it was asked last."""
+        news = self._counted
+        self._counted = False
+        return self._used() if news else None
+
+    def _used(self) -> Usage:
+        return counted(self._request, self._usage, "prompt_tokens", "completion_tokens")

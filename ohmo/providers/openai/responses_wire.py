@@ -27,6 +27,7 @@ from ohmo.contracts.messages import (
     Text,
     Thinking,
     ToolCall,
+    Usage,
     UserStep,
 )
 from ohmo.contracts.provider import ModelRequest, Reply
@@ -263,6 +264,7 @@ class ResponsesReading:
         self._measure = Measure(request)
         self._items: dict[int, _Chunk] = {}
         self._response: _Chunk | None = None
+        self._counted = False
 
     def feed(self, chunk: _Chunk) -> str:
         """The text to show, mostly empty."""
@@ -284,6 +286,7 @@ class ResponsesReading:
                 self._items[int(chunk["output_index"])] = item
             case "response.completed" | "response.incomplete":
                 self._response = chunk["response"]
+                self._counted = True
             case _:
                 pass
         return ""
@@ -322,9 +325,17 @@ class ResponsesReading:
         elif why is not None:
             stop = "length"
         model = str(response.get("model") or self._request.model)
+        return Reply(ModelStep(tuple(blocks), model, stop), self._used(response))
+
+    def billed(self) -> Usage | None:
+        """What it took so far; None: nothing was said of that since it was asked last."""
+        response = self._response if self._counted else None
+        self._counted = False
+        return None if response is None else self._used(response)
+
+    def _used(self, response: _Chunk) -> Usage:
         counts = cast("_Chunk", response.get("usage") or {})
-        usage = counted(self._request, counts, "input_tokens", "output_tokens")
-        return Reply(ModelStep(tuple(blocks), model, stop), usage)
+        return counted(self._request, counts, "input_tokens", "output_tokens")
 
 
 def compact(value: object) -> str:

@@ -197,6 +197,12 @@ async def test_every_call_counts_for_all_who_bear_it_and_days_begin_anew(scene: 
         "day": Total(both.tokens + 1, 605),
     }
     assert {total.model: total.calls for total in await store.usage()} == {"small": 2, "tiny": 2}
+    purposes = [(share.name, share.calls) for share in await store.usage_by("purpose")]
+    assert purposes == [("turn", 2), ("memory", 1), ("compaction", 1)]
+    jobs = [(share.name, share.calls) for share in await store.usage_by("job")]
+    assert jobs == [("job-1", 3), ("", 1)]
+    (today,) = await store.usage_by("day", days=1)
+    assert (today.calls, today.tokens, today.unpriced) == (4, both.tokens + 1, 1)
     assert [(one.thread, one.calls) for one in await store.thread_totals()] == [
         (claim.thread, 3),
         ("", 1),

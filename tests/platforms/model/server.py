@@ -51,6 +51,7 @@ class ModelServer:
         self.go = asyncio.Event()
         self.open = 0
         self.dropped = 0  # answers whose reader went away
+        self.bills: list[dict[str, int]] = []  # of every answer that began: tokens, as it was told
         self.count = 0
         self.url = ""
 
@@ -182,8 +183,13 @@ class ModelServer:
         turn: Turn,
         frames: Iterator[bytes],
     ) -> None:
+        bill = dict[str, int]()
+        self.bills.append(bill)
         if not (turn.between or turn.stall is not None or turn.cut is not None or turn.hold):
-            await response.write(b"".join(frames))
+            whole = list(frames)
+            for frame in whole:
+                bill |= _billed(frame)
+            await response.write(b"".join(whole))
             await response.write_eof()
             return
         for number, frame in enumerate(frames):
@@ -196,10 +202,16 @@ class ModelServer:
                 if request.transport is not None:
                     request.transport.abort()
                 return
+            bill |= _billed(frame)
             await response.write(frame)
             if turn.between:
                 await asyncio.sleep(turn.between)
         await response.write_eof()
+
+    @property
+    def billed(self) -> int:
+        """Tokens of all answers so far, in and out."""
+        return sum(sum(bill.values()) for bill in self.bills)
 
     async def _listed(self, _: web.Request) -> web.Response:
         return web.json_response(
@@ -218,6 +230,23 @@ class ModelServer:
         return web.json_response(
             [{"path": asked.path, "at": asked.at, "body": asked.body} for asked in self.asked]
         )
+
+
+# A count of a wire that is part of another one is not here.
+_TOKENS = frozenset(
+    "input_tokens cache_creation_input_tokens cache_read_input_tokens output_tokens prompt_tokens"
+    " completion_tokens".split()
+)
+
+
+def _billed(frame: bytes) -> dict[str, int]:
+    """What the frame says that the answer takes, so far."""
+    if b'"usage"' not in frame:
+        return {}
+    data = json.loads(frame.partition(b"data: ")[2])
+    inner = data.get("message") or data.get("response") or data
+    usage = inner.get("usage") or {}
+    return {name: tokens for name, tokens in usage.items() if name in _TOKENS}
 
 
 async def _gone(request: web.Request) -> None:

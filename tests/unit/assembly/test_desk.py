@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from channels.contract import Address, ChatId, MessageId
 from ohmo.ambient import IdSource
 from ohmo.approvals.questions import OpenQuestions
 from ohmo.assembly.house import commands
+from ohmo.commands.contract import Order
 from ohmo.contracts.messages import ModelStep, Text, Usage, UserStep
 from ohmo.contracts.reports import HouseStatus
-from ohmo.contracts.turns import End, Seat
+from ohmo.contracts.spending import Limit, Scope
+from ohmo.contracts.turns import End, Seat, ThreadSettings
 from ohmo.gateway.access import Access, Policy, Roles
 from ohmo.gateway.orders import CommandQueries
 from tests.makers import inbound
@@ -100,12 +103,18 @@ async def test_why_tells_what_became_of_a_message() -> None:
         )
 
 
-async def test_the_usage_of_today_names_models_tokens_and_money() -> None:
+async def test_usage_tells_what_was_spent_here_and_today_and_what_is_left() -> None:
     scene = Scene()
-    assert await scene.desk.usage_today() == "Nothing was spent today."
-    await scene.hears("a")
+    order = Order("th", HERE, "ada", "owner", "", ThreadSettings())
+    assert await scene.desk.usage_of(order) == "Nothing was spent today."
+    thread, _ = await scene.hears("a")
     await scene.answers()
-    assert (
-        await scene.desk.usage_today()
-        == "Today:\n\n- big-model: 1 calls, 175 tokens in (50 from cache), 10 out, $0.0123"
+    limits: dict[Scope, Limit] = {"day": Limit(1_000, 100_000), "person": Limit(tokens=10)}
+    desk = replace(scene.desk, limits=limits)
+    assert await desk.usage_of(replace(order, thread=thread)) == (
+        "- this conversation: 185 tokens, $0.0123\n"
+        "- you, today: 0 tokens; left: 10 of 10 tokens\n"
+        "- everybody, today: 185 tokens, $0.0123; left: 815 of 1,000 tokens and $0.0877 of"
+        " $0.1000\n\n"
+        "Today:\n\n- big-model: 1 calls, 175 tokens in (50 from cache), 10 out, $0.0123"
     )

@@ -92,8 +92,8 @@ class Desk:
             warnings=("the disk is nearly full",),
         )
 
-    async def usage_today(self) -> str:
-        return "usage"
+    async def usage_of(self, order: Order) -> str:
+        return f"usage in {order.thread}"
 
     async def inbox_of(self, thread: str) -> str:
         return f"inbox of {thread}"

@@ -410,6 +410,11 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
         "remove same",
         frozenset(),
     ),
+    "model.budgets": (
+        edit("workspace:", "budgets: {day: {usd: 5}}\nworkspace:"),
+        "pricing:",
+        frozenset(),
+    ),
     "model.wire": (edit("http://127.0.0.1:1", "http://gateway.example"), "https://", frozenset()),
     "service.asked": (kept(broken="systemctl: no answer"), "ohmo service status", frozenset()),
     "service.installed": (

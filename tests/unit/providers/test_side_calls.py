@@ -10,7 +10,7 @@ import pytest
 from ohmo.contracts.errors import CutOff, Overloaded
 from ohmo.contracts.messages import ModelStep, Text, Usage
 from ohmo.contracts.provider import Delta, ModelEvent, ModelRequest, Notice, Payer, Reply
-from ohmo.providers.side_calls import SideCalls
+from ohmo.providers.middleware.budget import SideCalls
 
 ADA = Payer("t1", "th1", "slack:ada")
 REQUEST = ModelRequest("m-1", (), (), (), 100, None, "compaction", payer=ADA)
