@@ -32,7 +32,6 @@ from ohmo.lifecycle import within
 from ohmo.providers.lazy_provider import LazyProvider
 from ohmo.providers.middleware.hints import hinted
 from ohmo.providers.middleware.link import Alternative, LinkManifest, LinkParts, Patience, linked
-from ohmo.providers.middleware.recovery import Faults
 from ohmo.providers.middleware.unprefixed import unprefixed
 from ohmo.providers.model_list import Detected, Probe, detect, in_words, offered, probe
 from ohmo.providers.models import Endpoint, Load, Manifest, Price, weak
@@ -175,22 +174,17 @@ def chain(
     fork = ORDER.index("fallback")
 
     def before(number: int) -> Call:
-        parts = LinkParts(endpoints[number], ids, rule, prices, faults=faults)
+        parts = LinkParts(endpoints[number], ids, rule, prices)
         return linked([made[name].make(parts) for name in ORDER[fork + 1 :]], streams[number])
 
-    ids, rule, prices, faults = (
-        new_id or IdSource(),
-        patience or Patience(),
-        pricing or {},
-        Faults(),
-    )
+    ids, rule, prices = new_id or IdSource(), patience or Patience(), pricing or {}
     streams = [part.stream for part in parts]
     others = [
         Alternative(before(number), f"{endpoint.provider} {endpoint.model}", endpoint.model)
         for number, endpoint in enumerate(endpoints)
         if number
     ]
-    first = LinkParts(endpoints[0], ids, rule, prices, others, faults)
+    first = LinkParts(endpoints[0], ids, rule, prices, others)
     return linked([made[name].make(first) for name in ORDER[: fork + 1]], before(0))
 
 

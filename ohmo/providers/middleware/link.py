@@ -12,7 +12,6 @@ from functools import partial
 from channels.record import record
 from ohmo.ambient import NewId
 from ohmo.contracts.provider import Call, Link
-from ohmo.providers.middleware.recovery import Faults
 from ohmo.providers.models import Endpoint, Price, weak
 
 
@@ -49,7 +48,6 @@ class LinkParts:
     #: By the model's name as a profile writes it, with or without its maker.
     pricing: Mapping[str, Price] = field(default_factory=dict[str, Price])
     others: Sequence[Alternative] = ()  # for ``fallback``: those after the first, in order
-    faults: Faults = field(default_factory=Faults)  # of all turns, one for the whole chain
 
     def helped(self, model: str) -> bool:
         """Whether the model gets the help that weak ones need."""
