@@ -10,6 +10,7 @@ import re
 import stat
 import time
 from collections.abc import Collection, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -124,14 +125,13 @@ class Snapshots:
         assert self._theirs is not None
         if first:
             self._seed(git, self._theirs)
-        self._follow(git, self._theirs)
-        listed = names(git("ls-files", "-o", "-m", "-d", "-z", "--exclude-standard"))
+        with ThreadPoolExecutor(1) as beside:
+            reading = beside.submit(self._modes, git, first=first)
+            self._follow(git, self._theirs)
+            listed = names(git("ls-files", "-o", "-m", "-d", "-z", "--exclude-standard"))
+            modes = reading.result()
         # What ends with a slash is a repository inside, with checkpoints of its own.
         changed = {path for path in listed if not path.endswith("/")}
-        if first:
-            modes = _permissions(self.root, names(git("ls-files", "-z")))
-        else:
-            modes = json.loads(content_of(self.folder / "modes.json", MOST_INDEX) or b"{}")
         present = self._present(changed, modes, bounds)
         if gone := changed - present:
             git("update-index", "--force-remove", "-z", "--stdin", told=lines_of(gone))
@@ -141,6 +141,11 @@ class Snapshots:
         # Blobs that a partial clone has not fetched are missing.
         tree = git("write-tree", "--missing-ok").decode().strip()
         return Kept(tree, modes)
+
+    def _modes(self, git: Git, *, first: bool) -> dict[str, int]:
+        if first:
+            return _permissions(self.root, names(git("ls-files", "-z")))
+        return json.loads(content_of(self.folder / "modes.json", MOST_INDEX) or b"{}")
 
     def of_files(self, git: Git, bounds: Bounds, paths: Collection[str]) -> Kept:
         """Only these, relative to the folder. Raises CannotKeep."""

@@ -40,7 +40,6 @@ from ohmo.providers.middleware.link import (
     through,
 )
 from ohmo.providers.middleware.priced import price_of
-from ohmo.providers.middleware.recovery import Faults
 from ohmo.providers.middleware.unprefixed import unprefixed
 from ohmo.providers.model_list import Detected, Probe, detect, in_words, offered, probe
 from ohmo.providers.models import Endpoint, Load, Manifest, Price, weak
@@ -190,22 +189,17 @@ def chain(
     fork = ORDER.index("fallback")
 
     def before(number: int) -> Call:
-        parts = LinkParts(endpoints[number], ids, rule, prices, budget, faults=faults)
+        parts = LinkParts(endpoints[number], ids, rule, prices, budget)
         return linked([made[name].make(parts) for name in ORDER[fork + 1 :]], streams[number])
 
-    ids, rule, prices, faults = (
-        new_id or IdSource(),
-        patience or Patience(),
-        pricing or {},
-        Faults(),
-    )
+    ids, rule, prices = new_id or IdSource(), patience or Patience(), pricing or {}
     streams = [part.stream for part in parts]
     others = [
         Alternative(before(number), f"{endpoint.provider} {endpoint.model}", endpoint.model)
         for number, endpoint in enumerate(endpoints)
         if number
     ]
-    first = LinkParts(endpoints[0], ids, rule, prices, budget, others, faults)
+    first = LinkParts(endpoints[0], ids, rule, prices, budget, others)
     return linked([made[name].make(first) for name in ORDER[: fork + 1]], before(0))
 
 

@@ -87,7 +87,7 @@ async def story(
     async with serving(
         ModelServer(turns, **({"default": always} if always is not None else {}))
     ) as server:
-        endpoint = Endpoint(wire, (WIRES[wire],), server.url, "key", silence=silence)
+        endpoint = Endpoint(wire, (WIRES[wire],), server.url, "key", silence=silence, hints=False)
         brain = await model([endpoint], manifests(scan), load, {}, patience=Patience(first=0.001))
         life = world(brain=brain, config=config)
         async with house(life) as built:

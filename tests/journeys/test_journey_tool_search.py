@@ -72,7 +72,10 @@ async def test_a_tool_is_found_once_for_the_session_and_its_earlier_bytes_stay(
 
         async def brain() -> Any:
             return await model(
-                [Endpoint(wire, (WIRES[wire],), server.url, "key")], manifests(scan), load, {}
+                [Endpoint(wire, (WIRES[wire],), server.url, "key", hints=False)],
+                manifests(scan),
+                load,
+                {},
             )
 
         life = world(brain=await brain())
@@ -118,7 +121,10 @@ async def test_a_tool_that_was_never_searched_runs_or_says_what_it_wants(
         ModelServer([wrong, right, Turn(calls=(Call("CronLits", {}),)), Turn(text="done")])
     ) as server:
         brain = await model(
-            [Endpoint(wire, (WIRES[wire],), server.url, "key")], manifests(scan), load, {}
+            [Endpoint(wire, (WIRES[wire],), server.url, "key", hints=False)],
+            manifests(scan),
+            load,
+            {},
         )
         life = world(brain=brain)
         async with house(life) as built:
@@ -148,7 +154,10 @@ async def test_permissions_judge_a_found_tool_as_any_other(world: MakeWorld, wir
     ]
     async with serving(ModelServer(script)) as server:
         brain = await model(
-            [Endpoint(wire, (WIRES[wire],), server.url, "key")], manifests(scan), load, {}
+            [Endpoint(wire, (WIRES[wire],), server.url, "key", hints=False)],
+            manifests(scan),
+            load,
+            {},
         )
         life = world(brain=brain, config='permissions: {deny: ["CronCreate"]}')
         async with house(life):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from ohmo.contracts.errors import ProviderError, Refused, TooLong
+from ohmo.contracts.errors import ProviderError
 from ohmo.contracts.provider import Call, Link, ModelEvent, ModelRequest, Notice, Restarted
 from ohmo.providers.middleware.link import Alternative, LinkManifest
+from ohmo.providers.middleware.recovery import RECOVERY, fault_of
 from ohmo.providers.wire_parts import says_something, streaming
 
 
@@ -26,10 +27,8 @@ def fallback(others: Sequence[Alternative]) -> Link:
                         yield event
                         said = said or says_something(event)
                 return
-            except (TooLong, Refused):
-                raise
             except ProviderError as error:
-                if number + 1 == len(choices):
+                if number + 1 == len(choices) or not RECOVERY[fault_of(error)].elsewhere:
                     raise
                 if said:
                     yield Restarted()

@@ -12,7 +12,6 @@ from functools import partial
 from channels.record import record
 from ohmo.ambient import NewId
 from ohmo.contracts.provider import Call, Link, ModelEvent, ModelRequest
-from ohmo.providers.middleware.recovery import Faults
 from ohmo.providers.models import Endpoint, Price, weak
 
 
@@ -55,7 +54,6 @@ class LinkParts:
     pricing: Mapping[str, Price] = field(default_factory=dict[str, Price])
     budget: Link = through  # what ``budget`` is
     others: Sequence[Alternative] = ()  # for ``fallback``: those after the first, in order
-    faults: Faults = field(default_factory=Faults)  # of all turns, one for the whole chain
 
     def helped(self, model: str) -> bool:
         """Whether the model gets the help that weak ones need."""

@@ -3,7 +3,6 @@ links of the chain go by."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from enum import StrEnum
 
@@ -17,9 +16,6 @@ from ohmo.contracts.errors import (
     TimedOut,
     TooLong,
 )
-
-FAULTS_OF_A_TURN = 2  # after so many the next tier is asked
-_TURNS = 1_000  # whose faults are remembered
 
 
 class Fault(StrEnum):
@@ -45,25 +41,20 @@ class Recovery:
     told: str = ""
     waits: bool = False  # the same request is tried again, in a while
     elsewhere: bool = True  # another profile may be asked
-    larger: bool = False  # a larger tier may fare better, at once where the purpose is not a turn
-    counts: bool = False  # towards the tier that the turn's next requests are for
 
 
 RECOVERY: Mapping[Fault, Recovery] = {
-    Fault.MALFORMED: Recovery("Send the whole call again, and nothing else.", counts=True),
-    Fault.UNKNOWN_TOOL: Recovery("Send the call again with a tool there is.", counts=True),
-    Fault.ARGUMENTS: Recovery("Send the call again with arguments that fit.", counts=True),
+    Fault.MALFORMED: Recovery("Send the whole call again, and nothing else."),
+    Fault.UNKNOWN_TOOL: Recovery("Send the call again with a tool there is."),
+    Fault.ARGUMENTS: Recovery("Send the call again with arguments that fit."),
     Fault.PROSE: Recovery(
         "Words do not run. To have it run, send it as a call of the tool and nothing else; if it is"
-        " for the person to read, answer only OK.",
-        counts=True,
+        " for the person to read, answer only OK."
     ),
-    Fault.LOOP: Recovery(
-        "Use that result, call something else, or say what stops you.", counts=True
-    ),
-    Fault.EMPTY: Recovery(waits=True, counts=True),
+    Fault.LOOP: Recovery("Use that result, call something else, or say what stops you."),
+    Fault.EMPTY: Recovery(waits=True),
     Fault.OVERLOAD: Recovery(waits=True),
-    Fault.OVERFLOW: Recovery(elsewhere=False, larger=True),
+    Fault.OVERFLOW: Recovery(elsewhere=False),
     Fault.REFUSAL: Recovery(elsewhere=False),
     Fault.UNUSABLE: Recovery(),
 }
@@ -82,20 +73,3 @@ def fault_of(error: ProviderError) -> Fault:
             return Fault.REFUSAL
         case _:
             return Fault.UNUSABLE
-
-
-class Faults:
-    """How many faults that count each turn has had so far, in this process."""
-
-    def __init__(self) -> None:
-        self._turns: OrderedDict[str, int] = OrderedDict()
-
-    def note(self, turn: str, fault: Fault) -> None:
-        """``turn``: empty for what belongs to none."""
-        if turn and RECOVERY[fault].counts:
-            self._turns[turn] = self._turns.pop(turn, 0) + 1
-            if len(self._turns) > _TURNS:
-                self._turns.popitem(last=False)
-
-    def of(self, turn: str) -> int:
-        return self._turns.get(turn, 0)

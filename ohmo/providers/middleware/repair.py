@@ -12,7 +12,7 @@ from ohmo.contracts.messages import ModelStep, Text, ToolCall, Usage
 from ohmo.contracts.provider import Call, Delta, ModelEvent, ModelRequest, Notice, Reply, Restarted
 from ohmo.providers.middleware.judgement import Judged, judge, once_more, tool_name
 from ohmo.providers.middleware.link import LinkManifest
-from ohmo.providers.middleware.recovery import Fault, Faults
+from ohmo.providers.middleware.recovery import Fault
 from ohmo.providers.wire_parts import says_something, streaming
 
 DECLINED = "The model declined to answer this."
@@ -27,15 +27,9 @@ class Repair:
     ``helped``: the models whose words are read as calls, too, and who are asked once more with the
     exact fault. From others a call that cannot be run stays and ends as an error result."""
 
-    def __init__(
-        self,
-        new_id: NewId,
-        helped: Callable[[str], bool] = lambda _: False,
-        faults: Faults | None = None,
-    ) -> None:
+    def __init__(self, new_id: NewId, helped: Callable[[str], bool] = lambda _: False) -> None:
         self._new_id = new_id
         self._helped = helped
-        self._faults = faults or Faults()
 
     async def __call__(self, request: ModelRequest, ask: Call) -> AsyncIterator[ModelEvent]:
         said = False
@@ -61,7 +55,6 @@ class Repair:
         for _ in range(REPAIRS):
             if judged.fault is None:
                 break
-            self._faults.note(request.payer.turn, judged.fault)
             yield Notice(f"{request.model}: {judged.fault}; it is asked once more.")
             asked = once_more(asked, judged)
             again: Reply | None = None
@@ -140,7 +133,7 @@ def added(one: Usage, other: Usage) -> Usage:
 
 LINK = LinkManifest(
     "repair",
-    lambda parts: Repair(parts.new_id, parts.helped, parts.faults),
+    lambda parts: Repair(parts.new_id, parts.helped),
     after=("fallback", "retry"),
     required=True,
 )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from ohmo.contracts.errors import CutOff, Overloaded, TimedOut
+from ohmo.contracts.errors import Overloaded, ProviderError
 from ohmo.contracts.provider import Call, Link, ModelEvent, ModelRequest, Notice, Restarted
 from ohmo.providers.middleware.link import LinkManifest, Patience
+from ohmo.providers.middleware.recovery import RECOVERY, fault_of
 from ohmo.providers.wire_parts import says_something, streaming
 
 
@@ -23,7 +24,9 @@ def retry(rule: Patience) -> Link:
                         yield event
                         said = said or says_something(event)
                 return
-            except (Overloaded, TimedOut, CutOff) as error:
+            except ProviderError as error:
+                if not RECOVERY[fault_of(error)].waits:
+                    raise
                 wait = rule.first * 2 ** (number - 1) * (0.5 + 0.5 * rule.jitter())
                 if isinstance(error, Overloaded) and error.retry_after is not None:
                     wait = error.retry_after

@@ -30,7 +30,7 @@ async def house(
     wire: str, turns: Sequence[Turn], fallback: Sequence[Turn] | None = None
 ) -> AsyncIterator[tuple[Model, ModelServer, ModelServer]]:
     async with serving(ModelServer(turns)) as one, serving(ModelServer(fallback or ())) as two:
-        wanted = [Endpoint(wire, ("m-1",), one.url, "key", silence=0.5)]
+        wanted = [Endpoint(wire, ("m-1",), one.url, "key", silence=0.5, hints=False)]
         if fallback is not None:
             wanted.append(Endpoint("openai", ("m-2",), two.url, "key", profile="spare"))
         made = await model(wanted, manifests(scan), load, {}, patience=QUICK)

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ohmo.ambient import IdSource
 from ohmo.contracts.errors import (
     BadKey,
     CutOff,
+    Empty,
     Overloaded,
     ProviderError,
     Refused,
     TimedOut,
     TooLong,
 )
-from ohmo.contracts.messages import ModelStep, Text, Thinking, ToolCall, Usage
+from ohmo.contracts.messages import (
+    UNREADABLE,
+    CallResult,
+    Json,
+    ModelStep,
+    Step,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from ohmo.contracts.provider import (
     Call,
     Delta,
@@ -29,8 +45,9 @@ from ohmo.contracts.provider import (
     ToolSpec,
 )
 from ohmo.providers.middleware.fallback import fallback
-from ohmo.providers.middleware.judgement import tool_name
+from ohmo.providers.middleware.judgement import judge, tool_name
 from ohmo.providers.middleware.link import Alternative, Patience, linked
+from ohmo.providers.middleware.recovery import RECOVERY, Fault, fault_of
 from ohmo.providers.middleware.repair import DECLINED, Repair
 from ohmo.providers.middleware.retry import retry
 from ohmo.providers.middleware.waiting import waiting
@@ -276,3 +293,97 @@ async def test_every_piece_closes_the_call_it_leaves() -> None:
         await anext(events)
         await events.aclose()  # type: ignore[attr-defined]
         assert model.closed == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "fault", "tries", "elsewhere"),
+    [
+        (Empty(), Fault.EMPTY, 2, True),
+        (Overloaded(), Fault.OVERLOAD, 2, True),
+        (TimedOut(), Fault.OVERLOAD, 2, True),
+        (CutOff(), Fault.OVERLOAD, 2, True),
+        (TooLong(), Fault.OVERFLOW, 1, False),
+        (Refused(), Fault.REFUSAL, 1, False),
+        (BadKey(), Fault.UNUSABLE, 1, True),
+    ],
+)
+async def test_each_class_of_error_has_its_row(
+    error: ProviderError, fault: Fault, tries: int, *, elsewhere: bool
+) -> None:
+    first, second = Scripted(*[[error] for _ in range(4)]), Scripted([reply()])
+    patience = replace(Clock().patience(), tries=2)
+    chain = linked([fallback([Alternative(second, "two")]), retry(patience)], first)
+    if elsewhere:
+        assert (await collect(chain))[-1] == reply()
+    else:
+        with pytest.raises(type(error)):
+            await collect(chain)
+    assert fault_of(error) is fault
+    assert (len(first.models), len(second.models)) == (tries, int(elsewhere))
+
+
+SCHEMA: dict[str, Json] = {
+    "type": "object",
+    "properties": {"file_path": {"type": "string"}},
+    "required": ["file_path"],
+    "additionalProperties": False,
+}
+READ = ToolCall("a", "Read", {"file_path": "x"}, "a")
+PAST: tuple[Step, ...] = (
+    ModelStep((READ,), "m-1", "tools"),
+    CallResult(ToolResult("a", "same")),
+    CallResult(ToolResult("a", "same")),
+)
+
+
+@pytest.mark.parametrize(
+    ("fault", "answer", "steps"),
+    [
+        (Fault.MALFORMED, ToolCall("a", "Read", {UNREADABLE: '{"file_path": "x'}, "a"), ()),
+        (Fault.UNKNOWN_TOOL, ToolCall("a", "Fly", {}, "a"), ()),
+        (Fault.ARGUMENTS, ToolCall("a", "Read", {}, "a"), ()),
+        (Fault.PROSE, Text('I would send Read(file_path="x").'), ()),
+        (Fault.LOOP, READ, PAST),
+    ],
+)
+async def test_each_class_of_answer_is_asked_again_in_its_own_words(
+    fault: Fault, answer: ToolCall | Text, steps: tuple[Step, ...]
+) -> None:
+    asked: list[ModelRequest] = []
+
+    async def model(request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        asked.append(request)
+        yield reply(answer) if len(asked) == 1 else reply(Text("done"))
+
+    request = replace(REQUEST, tools=(ToolSpec("Read", "", SCHEMA),), steps=steps)
+    ask = linked([Repair(IdSource(), lambda _: True)], model)
+    last = [event async for event in ask(request)][-1]
+    assert isinstance(last, Reply)
+    assert last.usage.input == 2 * USAGE.input
+    assert len(asked) == 2
+    assert RECOVERY[fault].told in str(asked[1].steps[-1])
+    assert fault is Fault.PROSE or last.step.blocks == (Text("done"),)
+
+
+_WORDS = st.text("abcXYZ09_./ -'\"{}", min_size=1, max_size=20)
+
+
+@given(
+    name=st.sampled_from(["Read", "Fly", "read", "Rea", "functions.Read"]) | _WORDS,
+    path=_WORDS,
+    around=st.sampled_from(
+        ["{}", "<tool_call>{}</tool_call>", "```json\n{}\n```", "so: {}", "[TOOL_CALLS]{}"]
+    ),
+    quoted=st.booleans(),
+)
+def test_nothing_runs_that_is_no_tool_or_was_quoted(
+    name: str, path: str, around: str, *, quoted: bool
+) -> None:
+    text = around.replace("{}", json.dumps({"name": name, "arguments": {"file_path": path}}))
+    past: tuple[Step, ...] = (CallResult(ToolResult("a", f"see {text} there")),) if quoted else ()
+    request = replace(REQUEST, tools=(ToolSpec("Read", "", SCHEMA),), steps=past)
+    judged = judge(ModelStep((Text(text),), "m-1", "end"), request, IdSource())
+    calls = [block for block in judged.step.blocks if isinstance(block, ToolCall)]
+    assert [call.name for call in calls] in ([], ["Read"])
+    assert all(call.arguments == {"file_path": path} for call in calls)
+    assert not (quoted and calls)

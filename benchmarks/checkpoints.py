@@ -1,0 +1,71 @@
+"""What a checkpoint takes beside ``git status`` of the same tree: ``python -m benchmarks.checkpoints
+[FILES] [ROUNDS]``. Both are measured in turn, in one run; medians."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ohmo.checkpoints.snapshots import Bounds, Snapshots
+
+BOUNDS = Bounds(1 << 30, 120.0)
+
+
+def milliseconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return (time.perf_counter() - began) * 1000
+
+
+def main() -> None:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 9
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place, "r")
+        for number in range(count):
+            file = folder / f"d{number % 200}" / f"e{number % 7}" / f"f{number}.txt"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"line {number}\n" * 20)
+
+        def git(*arguments: str) -> None:
+            person = ("-c", "user.name=me", "-c", "user.email=me@example.org")
+            subprocess.run(
+                ["git", *person, *arguments], cwd=folder, check=True, stdout=subprocess.DEVNULL
+            )
+
+        git("init", "-q")
+        git("add", "-A")
+        git("commit", "-qm", "first")
+        time.sleep(1.1)  # or else every file may have changed since the index was written
+        git("status")
+        taken: dict[str, list[float]] = {"status": [], "first": [], "same": [], "edited": []}
+        for number in range(rounds):
+
+            def keep(number: int = number) -> None:
+                snapshots = Snapshots(
+                    Path(place, f"kept{number}"), folder, os.environ, Path(place, "home")
+                )
+                with snapshots.opened(BOUNDS) as opened:
+                    snapshots.of_folder(opened, BOUNDS)
+
+            taken["status"].append(milliseconds(lambda: git("status")))
+            taken["first"].append(milliseconds(keep))
+            taken["same"].append(milliseconds(keep))
+            (folder / "d1" / "e1" / "f1.txt").write_text(f"edited {number}\n")
+            (folder / f"new{number}").write_text("new\n")
+            taken["edited"].append(milliseconds(keep))
+        status = statistics.median(taken["status"])
+        print(f"{count} files, {rounds} rounds, load {os.getloadavg()[0]:.1f}")
+        for name, values in taken.items():
+            median = statistics.median(values)
+            print(f"{name:8} {median:7.1f} ms  {median / status:.2f} x git status")
+
+
+if __name__ == "__main__":
+    main()
