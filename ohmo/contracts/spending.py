@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
 from channels.record import record
 from ohmo.contracts.messages import Usage
 from ohmo.contracts.provider import Payer
+from ohmo.contracts.reports import UsageTotal
 
 #: Whose budget bears a call: a turn, a conversation; of this UTC day a person, a job, everybody.
 Scope = Literal["turn", "thread", "person", "job", "day"]
@@ -130,6 +131,19 @@ def go_on(scope: Scope) -> str:
     return f"To go on, {raise_it}"
 
 
+def as_rows(
+    limits: Mapping[Scope, Limit], day: Mapping[str, int | float | None]
+) -> list[Mapping[str, object]]:
+    """Budgets that are set, by key; that of the day with what was spent of it."""
+    rows: list[Mapping[str, object]] = []
+    for scope, limit in limits.items():
+        usd = None if limit.micro_usd is None else limit.micro_usd / 1_000_000
+        spent = {"usd": day["usd"], "tokens": day["tokens"]} if scope == "day" else {}
+        row = {"budget": KEYS[scope], "usd_limit": usd, "tokens_limit": limit.tokens}
+        rows.append({**row, **spent})
+    return rows
+
+
 @record
 class Told:
     """What people are told of a budget: ``near`` its end, or ``over`` it. ``name``: of this budget,
@@ -141,6 +155,15 @@ class Told:
     name: str
     words: str
     payer: Payer
+
+
+@record
+class Spending:
+    """What models took today, by model; what is borne here so far, and how much may be."""
+
+    today: Sequence[UsageTotal]
+    spent: Mapping[Scope, Total]
+    limits: Mapping[Scope, Limit]
 
 
 class Books(Protocol):

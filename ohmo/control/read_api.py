@@ -22,7 +22,7 @@ from ohmo.contracts.reports import (
     ThreadInfo,
     spot_of,
 )
-from ohmo.contracts.spending import KEYS
+from ohmo.contracts.spending import as_rows
 from ohmo.contracts.turns import Ending
 from ohmo.control.ports import Names, Ports, title_of
 from ohmo.control.responses import (
@@ -238,11 +238,11 @@ class ReadRoutes:
             jobs = dict[str, str]()
             if by == "job" and self._ports.cron is not None:
                 jobs = {row.job: row.name for row in await self._ports.cron.list(OWNER)}
+            names = [jobs.get(share.name, share.name) for share in shares]
             return answer(
                 {
                     "usage": [
-                        {**_fields(share), "name": jobs.get(share.name, share.name)}
-                        for share in shares
+                        {**_fields(s), "name": name} for s, name in zip(shares, names, strict=True)
                     ]
                 }
             )
@@ -259,21 +259,11 @@ class ReadRoutes:
             return answer({"usage": rows})
         totals = await self._reports.usage(days=days, by_person=by == "person")
         if by == "model":
-            return answer({"usage": totals, "budgets": await self._budgets()})
+            day = (await self._ports.status()).budget["day"]
+            return answer({"usage": totals, "budgets": as_rows(self._ports.limits, day)})
         named = await self._names.of(totals)
         people = [{**_fields(total), "who": name.who, "id": name.id} for total, name in named]
         return answer({"usage": people})
-
-    async def _budgets(self) -> list[Mapping[str, object]]:
-        """Those that are set, by key; of the day with what was spent."""
-        day = (await self._ports.status()).budget["day"]
-        rows: list[Mapping[str, object]] = []
-        for scope, limit in self._ports.limits.items():
-            usd = None if limit.micro_usd is None else limit.micro_usd / 1_000_000
-            row = {"budget": KEYS[scope], "usd_limit": usd, "tokens_limit": limit.tokens}
-            spent = {"usd": day["usd"], "tokens": day["tokens"]} if scope == "day" else {}
-            rows.append({**row, **spent})
-        return rows
 
 
 def _named(info: ThreadInfo) -> Mapping[str, object]:

@@ -38,11 +38,11 @@ from ohmo.commands.contract import (
 from ohmo.context.usage import ContextUsage
 from ohmo.contracts.cron import BadJob, By, NoSuchJob
 from ohmo.contracts.inwriter import Rest, no_rest
-from ohmo.contracts.messages import Text, UserStep, cost_words
+from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.outbox import OWN_CHANNELS, Asked, Lapsed, PostRow
 from ohmo.contracts.provider import Payer
 from ohmo.contracts.reports import ArrivalInfo, HouseStatus, Reports, ThreadInfo
-from ohmo.contracts.spending import Limit, Scope, Total, spent_words
+from ohmo.contracts.spending import Limit, Scope, Spending
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import FREE, Accepted, ThreadSettings
 from ohmo.cron.desk import CronDesk
@@ -283,21 +283,10 @@ class CommandQueries:
         assert self.checkpoints is not None
         return await self.checkpoints.shown(thread, back)
 
-    async def usage_of(self, order: Order) -> str:
-        lines: list[str] = []
-        for row in await self.reports.usage(days=1):
-            tokens = f"{row.sent} tokens in ({row.cached} from cache), {row.output} out"
-            cost = cost_words(row.micro_usd, row.unpriced)
-            lines.append(f"- {row.model}: {row.calls} calls, {tokens}, {cost}")
-        today = "Today:\n\n" + "\n".join(lines) if lines else "Nothing was spent today."
+    async def usage_of(self, order: Order) -> Spending:
         turn, person = self.turn_of(order.thread) or "", f"{order.address.channel}:{order.person}"
         spent = await self.store.spent(Payer(turn, order.thread, person))
-        told = [
-            spent_words(scope, total, self.limits.get(scope, Limit()))
-            for scope, total in spent.items()
-            if total != Total() or scope in self.limits
-        ]
-        return "\n".join([*(f"- {line}" for line in told), "", today]).strip()
+        return Spending(await self.reports.usage(days=1), spent, self.limits)
 
     async def jobs_of(self, order: Order) -> str:
         """What is done twice after a crash is the same as done once."""

@@ -9,7 +9,8 @@ from channels.contract import Address, ChatId, MessageId
 from ohmo.ambient import IdSource
 from ohmo.approvals.questions import OpenQuestions
 from ohmo.assembly.house import commands
-from ohmo.commands.contract import Order
+from ohmo.commands import usage
+from ohmo.commands.contract import Order, Reply
 from ohmo.contracts.messages import ModelStep, Text, Usage, UserStep
 from ohmo.contracts.reports import HouseStatus
 from ohmo.contracts.spending import Limit, Scope
@@ -106,12 +107,12 @@ async def test_why_tells_what_became_of_a_message() -> None:
 async def test_usage_tells_what_was_spent_here_and_today_and_what_is_left() -> None:
     scene = Scene()
     order = Order("th", HERE, "ada", "owner", "", ThreadSettings())
-    assert await scene.desk.usage_of(order) == "Nothing was spent today."
+    assert await usage.run(order, scene.desk) == Reply("Nothing was spent today.")
     thread, _ = await scene.hears("a")
     await scene.answers()
     limits: dict[Scope, Limit] = {"day": Limit(1_000, 100_000), "person": Limit(tokens=10)}
     desk = replace(scene.desk, limits=limits)
-    assert await desk.usage_of(replace(order, thread=thread)) == (
+    assert await usage.run(replace(order, thread=thread), desk) == Reply(
         "- this conversation: 185 tokens, $0.0123\n"
         "- you, today: 0 tokens; left: 10 of 10 tokens\n"
         "- everybody, today: 185 tokens, $0.0123; left: 815 of 1,000 tokens and $0.0877 of"

@@ -30,6 +30,7 @@ from ohmo.commands.contract import (
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.outbox import Ask, Asked, Lapsed
 from ohmo.contracts.reports import ArrivalInfo, ChannelStatus, HouseStatus, ThreadInfo
+from ohmo.contracts.spending import Spending, Total
 from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import ThreadSettings
 
@@ -92,8 +93,8 @@ class Desk:
             warnings=("the disk is nearly full",),
         )
 
-    async def usage_of(self, order: Order) -> str:
-        return f"usage in {order.thread}"
+    async def usage_of(self, order: Order) -> Spending:
+        return Spending((), {"thread": Total(len(order.thread))}, {})
 
     async def inbox_of(self, thread: str) -> str:
         return f"inbox of {thread}"

@@ -951,7 +951,7 @@ async def test_the_owner_answers_anybodys_question_from_the_keyboard(house: Hous
     ("said", "reply"),
     [
         ("/stpo", "There is no `/stpo`; did you mean `/stop`? `/help` shows what there is."),
-        ("/compact", "`/compact` comes in a later version. `/help` shows what there is."),
+        ("/doctor", "`/doctor` comes in a later version. `/help` shows what there is."),
     ],
 )
 async def test_a_command_that_there_is_not_is_named_and_never_reaches_the_model(
