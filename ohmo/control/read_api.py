@@ -259,7 +259,7 @@ class ReadRoutes:
             return answer({"usage": rows})
         totals = await self._reports.usage(days=days, by_person=by == "person")
         if by == "model":
-            day = (await self._ports.status()).budget["day"]
+            day = (await self._ports.status()).budget.get("day", {})
             return answer({"usage": totals, "budgets": as_rows(self._ports.limits, day)})
         named = await self._names.of(totals)
         people = [{**_fields(total), "who": name.who, "id": name.id} for total, name in named]
