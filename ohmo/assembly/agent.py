@@ -31,7 +31,7 @@ from ohmo.providers import build
 from ohmo.providers.build import endpoint_of
 from ohmo.providers.model_list import has, in_words
 from ohmo.tools.catalogue import Catalogue, load_tools
-from ohmo.tools.workbench import Limits, Workbench
+from ohmo.tools.workbench import Limits, ReadSteps, Workbench
 
 
 @record
@@ -81,6 +81,7 @@ def build_agent(
     grants: Callable[[], Awaitable[Sequence[Grant]]],
     cron: JobTools | None = None,
     largest: Callable[[Address], int | None] = lambda _: None,
+    steps: ReadSteps | None = None,
     memory: Memory | None = None,
     folders: Folders,
 ) -> AgentParts:
@@ -114,6 +115,7 @@ def build_agent(
         place=cron.place if cron is not None else None,
         largest=largest,
         memory=memory,
+        steps=steps,
     )
     toolbox = Catalogue(load_tools(bench))
     policies = Policies(snapshot, host)

@@ -152,6 +152,7 @@ async def build_house(
         grants=store.grants,
         cron=clockwork.tools(store.thread),
         largest=deps.connections.largest,
+        steps=store.steps,
         memory=build_memory(config, environment.environ, environment.clock),
         folders=build_folders(config, environment.environ, store, environment.ambient),
     )

@@ -254,7 +254,9 @@ class Threads(Protocol):
         once; open turns count a death."""
         ...
 
-    async def steps(self, thread: str, since: int) -> list[tuple[int, Step]]: ...
+    async def steps(
+        self, thread: str, since: int, *, limit: int | None = None
+    ) -> list[tuple[int, Step]]: ...
     async def draft(self, claim: Claim, turn: str, row: PostRow) -> bool:
         """A draft of a running turn. False: the turn is not running any more, nothing was
         written."""

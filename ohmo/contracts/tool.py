@@ -175,6 +175,8 @@ class CallContext:
     policy: PolicySnapshot | None = None  # the one its turn began under, None: not known
     #: Where foreign words of this session came from so far (``ToolResult.taint``).
     taint: frozenset[str] = frozenset()
+    #: Steps of the thread with a lower number are not sent any more, or not whole.
+    archived: int = 0
     #: Returns when a message for the thread waits that no turn has read yet.
     message: Callable[[], Awaitable[object]] = field(default=_never, repr=False)
     agent: str = ""  # which subagent asks, empty: the person's own

@@ -350,6 +350,7 @@ class TurnLedger:
             private=plan.private,
             message=control.waiting.wait,
             taint=self._transcript.taint,
+            archived=self._transcript.archived,
         )
 
     async def _append(

@@ -88,6 +88,12 @@ class Transcript:
         """The oldest exchanges are not sent any more."""
         return self._front is not None
 
+    @property
+    def archived(self) -> int:
+        """Steps with a lower number are not sent any more, or not whole."""
+        first = self._seqs[0] if self._front is not None and self._seqs else self.session_seq
+        return max(first, self._cleared)
+
     def sent(self) -> Sent:
         """What the next request sends, with its numbers."""
         rows = tuple(zip(self._seqs, self._steps, strict=True))

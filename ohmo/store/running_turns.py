@@ -357,14 +357,15 @@ def append(
     return written
 
 
-def steps(thread: str, since: int) -> Op[list[tuple[int, Step]]]:
+def steps(thread: str, since: int, *, limit: int | None = None) -> Op[list[tuple[int, Step]]]:
     rows = yield (
-        "SELECT seq, body FROM steps WHERE thread = ? AND seq >= ? ORDER BY seq",
-        (thread, since),
+        "SELECT seq, body FROM steps WHERE thread = ? AND seq >= ? ORDER BY seq LIMIT ?",
+        (thread, since, ALL if limit is None else limit),
     )
     return [(seq, read_step(body)) for seq, body in rows]
 
 
+ALL = 1 << 62  # rows
 _SPENT = """SELECT CAST(COALESCE(SUM(input + cached + written), 0) AS BIGINT),
 CAST(COALESCE(SUM(output), 0) AS BIGINT) FROM usage
 WHERE day BETWEEN ? AND ? AND turn = ?"""

@@ -10,12 +10,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
+from typing import Protocol
 
 from channels.contract import Address, Outbound
 from channels.durable import replacing
 from channels.record import record
 from ohmo.contracts.cron import By, JobTools
 from ohmo.contracts.errors import ConfigError
+from ohmo.contracts.messages import Step
 from ohmo.contracts.tool import CallContext, Judged
 from ohmo.memory.desk import Memory, Said
 from ohmo.memory.proposals import Proposal
@@ -36,6 +38,14 @@ async def system_resolver(host: str, port: int) -> Sequence[str]:
     """What the operating system answers."""
     addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(item[4][0]) for item in addresses]
+
+
+class ReadSteps(Protocol):
+    """Steps of a thread with their numbers, at most ``limit`` from ``since`` on."""
+
+    async def __call__(
+        self, thread: str, since: int, *, limit: int | None = None
+    ) -> list[tuple[int, Step]]: ...
 
 
 @record
@@ -82,6 +92,7 @@ class Workbench:
     )
     cron: JobTools | None = None  # None: there are no tools for jobs
     memory: Memory | None = None  # None: nothing is remembered
+    steps: ReadSteps | None = None  # the log; None: there is none
     #: Where the people of a thread are; None: nobody can be shown anything.
     place: Callable[[str], Awaitable[Address | None]] | None = None
     #: Bytes of one file that can be shown in a place; None: nobody knows now.

@@ -610,9 +610,12 @@ class ModelTurns(ModelMailbox):
             self.change(thread, owner=None, until=None, ready_at=self.now)
             self.hint("ready", thread)
 
-    async def steps(self, thread: str, since: int) -> list[tuple[int, Step]]:
-        return sorted(
+    async def steps(
+        self, thread: str, since: int, *, limit: int | None = None
+    ) -> list[tuple[int, Step]]:
+        found = [
             (seq, logged.step)
             for (where, seq), logged in self.tables.steps.items()
             if where == thread and seq >= since
-        )
+        ]
+        return sorted(found, key=lambda row: row[0])[:limit]

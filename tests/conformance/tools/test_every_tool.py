@@ -56,6 +56,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "MemoryWrite": {"subject": "Tea", "content": "green", "aliases": ["cha"], "about": "workspace"},
     "MemoryRead": {"name": ""},
     "MemorySearch": {"query": "tea"},
+    "ArchiveSearch": {"query": "tea"},
     "MemoryForget": {"name": "tea"},
     "CronToggle": {"name": "tea", "enabled": False},
     "NotebookEdit": {"notebook_path": "a.ipynb", "cell_number": 0, "new_source": "x"},
@@ -89,6 +90,7 @@ SURFACE = {  # what models and people already know these by
     "EnterPlanMode": "",
     "ExitPlanMode": "plan",
     "Sleep": "seconds reason",
+    "ArchiveSearch": "query limit",
     "Config": "key value",
     "ImageToText": "path question",
     "ImageGeneration": "prompt path size",
@@ -157,6 +159,7 @@ def bench(tmp_path: Path) -> Workbench:
         cron=JobTools(desk, here),
         memory=memory(tmp_path),
         place=here,
+        steps=store.steps,
         systems=systems,
     )
 
