@@ -169,7 +169,16 @@ class Replaying:
         ]
         left_out = len(past.steps) - len(transcript.visible())
         window = self._model.window(plan.model)
-        return ContextUsage(info.thread, plan.model, window, plan.budget, tuple(parts), left_out)
+        shortened = [row.step.tokens for row in past.steps if isinstance(row.step, Compaction)]
+        return ContextUsage(
+            info.thread,
+            plan.model,
+            window,
+            plan.budget,
+            tuple(parts),
+            left_out,
+            tuple(tokens for tokens in shortened if tokens),
+        )
 
     async def _past(self, info: ThreadInfo) -> _Past:
         earlier = await self._store.history(info.thread, before=info.session_seq, limit=PAGE)

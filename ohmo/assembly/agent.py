@@ -86,12 +86,10 @@ def build_agent(
     folders: Folders,
 ) -> AgentParts:
     """``call``: asks the model for the steps of turns, ``ask`` for everything else. ``grants``:
-    what people have allowed for longer than once.
-    ``cron``: where jobs are made, None: the model cannot. ``largest``: bytes of one file a place
-    can be shown. ``folders``: where checkpoints are kept.
-    ``memory``: None: nothing is remembered."""
-    # Commands find ``ohmo`` itself, wherever it is installed; whatever else has the name comes
-    # first.
+    what people have allowed for longer than once. ``cron``: where jobs are made, None: the model
+    cannot. ``largest``: bytes of one file a place can be shown. ``folders``: where checkpoints are
+    kept. ``memory``: None: nothing is remembered. ``steps``: the log."""
+    # Commands find ``ohmo`` itself; whatever else has the name comes first.
     path = environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
     own = str(Path(sys.executable).parent)
     if Path(own, "ohmo").exists() and own not in path.split(":"):

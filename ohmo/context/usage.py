@@ -21,7 +21,8 @@ class ContextPart:
 class ContextUsage:
     """What the next request of a thread would be made of. ``window``: tokens the model takes;
     ``budget``: those of them that the conversation may take; ``left_out``: steps of the session
-    that are not sent any more."""
+    that are not sent any more; ``shortened``: tokens before and after, each time it was made
+    shorter."""
 
     thread: str
     model: str
@@ -29,6 +30,7 @@ class ContextUsage:
     budget: int
     parts: tuple[ContextPart, ...]
     left_out: int
+    shortened: tuple[tuple[int, ...], ...] = ()
 
     @property
     def tokens(self) -> int:
@@ -41,6 +43,10 @@ class ContextUsage:
         for part in self.parts:
             source = f", {part.source}" if part.source else ""
             lines.append(f"{part.kind} {part.name}: {part.tokens}{source}")
+        if self.shortened:
+            before, after = self.shortened[-1]
+            times = f"{len(self.shortened)} time{'' if len(self.shortened) == 1 else 's'}"
+            lines.append(f"made shorter {times}, last from about {before} to {after} tokens")
         if self.left_out:
             lines.append(f"{self.left_out} older steps are not sent any more")
         return lines

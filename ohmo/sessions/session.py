@@ -153,6 +153,7 @@ class Session:
         if asked and plan.role != "guest":
             text = await self._compact(run, ledger, " ".join(asked))
             if len(asked) == len(work.arrivals):
+                await ledger.record(ModelStep((Text(text),), plan.model, "end"))  # the log has it
                 await self.exits.answered(run, ledger, text)
                 return Answered(text, alone=True)
         await self._begin_again(run)

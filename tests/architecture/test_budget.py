@@ -12,7 +12,7 @@ from tests.architecture.test_walks import PAGE, ROOT, walks
 # As measured when the house was tidied (docs/decisions/0021), and what context, memory, budgets,
 # checkpoints and tools took (docs/decisions/0028).
 MODULES = 391 + 99
-LINES = 76_920 + 13_500
+LINES = 76_920 + 13_600
 TEST_LINES = 90_800 + 7_600
 ROOMS = 50
 IN_A_ROOM = 15  # modules that are no item of a shelf

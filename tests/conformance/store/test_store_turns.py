@@ -89,6 +89,8 @@ async def test_steering_takes_what_came_meanwhile(scene: Scene) -> None:
     assert [number for number, _ in await scene.store.steps(claim.thread, 3)] == [
         number for number, _ in steered
     ]
+    every = await scene.store.steps(claim.thread, 0)
+    assert await scene.store.steps(claim.thread, 0, limit=2) == every[:2]
     await scene.finish(claim, work.turn)
     assert await scene.endings(claim.thread) == {
         "k-a": "answered",
