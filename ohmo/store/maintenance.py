@@ -126,6 +126,12 @@ WHERE turn IN (
     AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.turn = u.turn)
   LIMIT {BATCH})
 RETURNING turn"""
+# What a turn cost outlives it in the books by day; its own total serves its budget alone.
+_TURN_TOTALS = """DELETE FROM spending
+WHERE scope = 'turn'
+  AND name > ?
+  AND name <= ?
+  AND NOT EXISTS (SELECT 1 FROM turns u WHERE u.turn = spending.name)"""
 _NAME = "channel, account, {key}"
 _NAME_AT = f"""SELECT {_NAME}
 FROM {{table}}
@@ -195,6 +201,7 @@ async def prune(
             total += await _until_nothing_goes(
                 driver, lambda _, s=statement, a=start, b=stop: delete(s, *a, *b, logs)
             )
+        await driver.write(lambda _, a=start, b=stop: query(_TURN_TOTALS, *a, *b))
         start = tuple(stop)
     total += await _prune_names(driver, _SEEN, limit, SEEN_DAYS * _DAY, delete)
     total += await _prune_names(driver, _SPEAKERS, limit - _DAY, 0, delete)

@@ -85,7 +85,7 @@ async def one_life(life: World, brain: Model, numbers: count[int]) -> None:
             counts = await built.store.counts()
             return not counts.turns_open and counts.oldest_waiting is None
 
-        await eventually(quiet, 60.0)
+        await eventually(quiet, 120.0)
         await brain.aclose()
         await eventually(nobody_is_connected)
 

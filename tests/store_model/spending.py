@@ -48,7 +48,11 @@ class ModelSpending(Model):
         today = self.now.date().isoformat()
         everything = list(self.tables.usage.values())
         borne: dict[Scope, list[Paid]] = {
-            "turn": [paid for paid in everything if paid.payer.turn == payer.turn],
+            "turn": [
+                paid
+                for paid in everything
+                if paid.payer.turn == payer.turn and payer.turn in self.tables.turns
+            ],
             "thread": [paid for paid in everything if paid.payer.thread == payer.thread],
             "person": [
                 paid

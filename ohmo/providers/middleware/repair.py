@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ohmo.ambient import NewId
 from ohmo.contracts.errors import Empty, ProviderError
-from ohmo.contracts.messages import ModelStep, Text, ToolCall, Usage
+from ohmo.contracts.messages import ModelStep, Text, ToolCall
 from ohmo.contracts.provider import Call, Delta, ModelEvent, ModelRequest, Notice, Reply, Restarted
 from ohmo.providers.middleware.judgement import Judged, judge, once_more, tool_name
 from ohmo.providers.middleware.link import LinkManifest
@@ -62,7 +62,7 @@ class Repair:
                 async with streaming(ask, asked) as events:
                     async for event in events:
                         if isinstance(event, Reply):
-                            usage = added(usage, event.usage)
+                            usage = event.usage  # the till counts what is thrown away
                             names = [tool.name for tool in request.every]
                             step = whole(event.step, names, self._new_id)
                             again = replace(event, step=step)
@@ -114,21 +114,6 @@ def whole(step: ModelStep, tools: Sequence[str], new_id: NewId) -> ModelStep:
 
 def words(step: ModelStep) -> str:
     return "".join(block.text for block in step.blocks if isinstance(block, Text))
-
-
-def added(one: Usage, other: Usage) -> Usage:
-    """Both together."""
-    cost = None
-    if one.micro_usd is not None and other.micro_usd is not None:
-        cost = one.micro_usd + other.micro_usd
-    return replace(
-        one,
-        input=one.input + other.input,
-        cached=one.cached + other.cached,
-        written=one.written + other.written,
-        output=one.output + other.output,
-        micro_usd=cost,
-    )
 
 
 LINK = LinkManifest(

@@ -22,7 +22,7 @@ from ohmo.contracts.errors import (
     TooLong,
 )
 from ohmo.contracts.messages import ModelStep, Text, Thinking, ToolCall
-from ohmo.contracts.provider import Delta, ModelEvent, Reply
+from ohmo.contracts.provider import Billed, Delta, ModelEvent, Reply
 from ohmo.discovery import load, scan
 from ohmo.providers.build import manifests
 from ohmo.providers.lazy_provider import LazyProvider
@@ -68,8 +68,19 @@ async def test_an_answer_is_deltas_and_then_exactly_one_reply_with_the_same_text
 async def test_an_answer_is_shown_while_it_is_being_written(wired: Rig) -> None:
     wired.server.next(Turn(text="one two three", chunks=3, stall=4))
     stream = wired.provider.stream(Conversation(wired.model).says("hello"))
-    assert (await anext(stream)).text == "one t"  # type: ignore[union-attr]
+    shown = await anext(event async for event in stream if isinstance(event, Delta))
+    assert shown.text == "one t"
     await stream.aclose()  # type: ignore[attr-defined]
+
+
+async def test_what_an_answer_takes_is_told_before_its_reply(wired: Rig) -> None:
+    wired.server.next(Turn(text="one", usage={"output_tokens": 77}))
+    said = wired.provider.stream(Conversation(wired.model).says("hello"))
+    events = [event async for event in said]
+    billed = [event.usage for event in events if isinstance(event, Billed)]
+    assert isinstance(events[-1], Reply)
+    assert billed[-1] == events[-1].usage
+    assert billed[-1].tokens == wired.server.billed
 
 
 async def test_a_tool_round_trip_is_accepted_by_the_endpoint(any_provider: Rig) -> None:

@@ -19,6 +19,7 @@ from store_words import (
     Scene,
     edited,
     ident,
+    model,
     pressed,
     reacted,
     row,
@@ -28,6 +29,10 @@ from store_words import (
 )
 
 from ohmo.contracts.errors import LeaseLost
+from ohmo.contracts.messages import Usage
+from ohmo.contracts.provider import Payer
+from ohmo.contracts.reports import StepInfo
+from ohmo.contracts.spending import Total
 from ohmo.contracts.turns import NO_SESSION, PRESENT, CursorSave, PersonRow, Seat, ThreadSettings
 
 
@@ -336,14 +341,23 @@ async def test_pruning_keeps_names_longer_than_bodies(scene: Scene) -> None:
 async def test_steps_of_a_former_session_are_pruned(scene: Scene) -> None:
     await scene.hear(said("a"))
     claim, work = await scene.begin()
+    usage = Usage("m", "turn", 10, 0, 0, 1, 5)
+    await scene.store.record(claim, work.turn, [model("x")], usage=usage)
     await scene.finish(claim, work.turn)
     command = (await scene.hear(said("/new"), seat=COMMAND))[0]
     await scene.store.stop(
         command.thread, command.seq, person="ada", fresh=True, posts=[], closing=None
     )
+    await scene.hear(said("b"))
+    after, going_on = await scene.begin()
+    await scene.store.record(after, going_on.turn, [model("x")], usage=usage)
     scene.clock.tick(10 * 86_400)
     await scene.store.prune(scene.clock.now)
-    assert await scene.store.steps(claim.thread, 0) == []
+    kept = [item for item in await scene.store.history(claim.thread) if isinstance(item, StepInfo)]
+    assert {step.turn for step in kept} == {going_on.turn}
+    spent = await scene.store.spent(Payer(work.turn, claim.thread))
+    assert (spent["turn"], spent["thread"]) == (Total(), Total(22, 10))
+    assert (await scene.store.spent(Payer(going_on.turn)))["turn"] == Total(11, 5)
 
 
 async def test_a_post_and_what_replaced_it_are_pruned_together(scene: Scene) -> None:
