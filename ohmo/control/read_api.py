@@ -231,7 +231,8 @@ class ReadRoutes:
         """By day and model; ``by=person``: by person as well, ``who`` and ``id`` as in ``Named``;
         ``by=thread``: the conversations that cost most, the dearest first; ``by=day``, ``job`` or
         ``purpose``: ``name``, of a job that is still there as people call it."""
-        by = one_of(request, "by", ("model", "person", "thread", "day", "job", "purpose"))
+        known = ("model", "person", "thread", "day", "job", "purpose")
+        by = one_of(request, "by", known) or "model"
         days = number(request, "days", 30, 3660)
         if by in ("day", "job", "purpose"):
             shares = await self._reports.usage_by(by, days=days)

@@ -4,6 +4,7 @@ order, a few at a time."""
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +25,10 @@ log = structlog.get_logger("ohmo.delivery")
 RISKY_WIDTH = 4  # sends in flight where a kill may repeat every one of them
 WIDTH = 16
 POISON = 5  # tries of a row on which the channel fails in a way it should not
+# What the machine is out of for now says nothing about the row: it is tried until there is some.
+MACHINE_IS_SHORT = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.ENOBUFS}
+)
 
 
 @record
@@ -221,7 +226,8 @@ class Delivery:
         post = row.row.id
         reason = f"{type(error).__name__}: {error}"
         log.error("send_failed", channel=self._name, post=post, error=reason, exc_info=error)
-        if tries + 1 < POISON or isinstance(error, Unavailable | StoreError):
+        short = isinstance(error, OSError) and error.errno in MACHINE_IS_SHORT
+        if tries + 1 < POISON or short or isinstance(error, Unavailable | StoreError):
             again_at = _now() + backoff(tries, most=30.0)
             self._held_back[row.thread] = _HeldBack(post, tries + 1, again_at)
             return True

@@ -289,6 +289,7 @@ async def test_an_answer_that_was_overtaken_is_not_drawn(page: Page, house: Smal
     async with (
         page.expect_request("**/api/v1/usage?days=90&by=person"),
         page.expect_request("**/api/v1/usage?days=90&by=thread**"),
+        page.expect_request("**/api/v1/usage?days=90&by=purpose"),
     ):
         await page.get_by_label("Days").select_option("90")
     await page.get_by_label("Days").select_option("7")
@@ -304,13 +305,13 @@ async def test_an_answer_that_was_overtaken_is_not_drawn(page: Page, house: Smal
         "micro_usd": 1,
         "unpriced": 0,
     }
-    assert len(held) == 2
+    assert len(held) == 3
     for route in held:
         async with page.expect_response("**/api/v1/usage?days=90**"):
             await route.fulfill(
                 json={
                     "usage": [
-                        {**old, "who": "ohmo itself", "id": "", "address": None, "thread": ""}
+                        {**old, "who": "ohmo itself", "name": "turn", "id": "", "address": None}
                     ]
                 }
             )

@@ -20,7 +20,7 @@ SAID = {
     "/cancel": "Stopped",
     "/version": "ohmo",
     "/settings": "`/model` and `/mode`",
-    "/compact keep the plan": "later version",
+    "/summary of today": "later version",
     "/reload-plugins": "later version",
     "/commit all of it": "in your own words",
     "/resume": "goes on by itself",

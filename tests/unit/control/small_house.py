@@ -7,7 +7,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -60,7 +60,9 @@ from ohmo.contracts.reports import (
     Counts,
     HistoryItem,
     HouseStatus,
+    Share,
     Spender,
+    Spent,
     Spot,
     StepInfo,
     ThreadInfo,
@@ -201,6 +203,16 @@ class SmallHouse:
         return [
             row if by_person else replace(row, person="", channel="", account="") for row in rows
         ]
+
+    async def usage_by(
+        self, what: Literal["day", "purpose", "job"], *, days: int = 30
+    ) -> list[Share]:
+        name = {"day": "2026-01-05", "purpose": "turn", "job": ""}[what]
+        spent = [
+            [getattr(row, field.name) for field in fields(Spent)]
+            for row in await self.usage(days=days)
+        ]
+        return [Share(*map(sum, zip(*spent, strict=True)), name=name)]
 
     async def names(self, wanted: Collection[Spender]) -> dict[Spender, str]:
         return {one: name for one, name in self.called.items() if one in wanted}

@@ -4,6 +4,7 @@ meanwhile."""
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -276,6 +277,19 @@ async def test_a_row_on_which_the_channel_breaks_is_buried_after_a_few_tries(sta
         await until(lambda: stage.dead != [])
     assert len(stage.channel.rendered) == POISON
     assert stage.dead == [("a", "ZeroDivisionError: in render")]
+
+
+async def test_an_answer_waits_out_a_machine_that_is_short_of_something(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ohmo.gateway.delivery.backoff", lambda tries, most: 0.01)
+    await stage.store.post([post("a")])
+    stage.channel.nonsense = OSError(errno.EMFILE, "Too many open files")
+    async with delivering(stage):
+        await until(lambda: len(stage.channel.rendered) > 2 * POISON)
+        assert stage.dead == []
+        stage.channel.nonsense = None
+        await until(lambda: stage.shown == ["a"])
 
 
 async def test_a_row_that_was_away_goes_out_when_its_time_comes(stage: Stage) -> None:

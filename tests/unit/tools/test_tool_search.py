@@ -128,7 +128,7 @@ async def test_words_find_what_is_not_shown_yet_before_what_is(
     assert (
         await call("ToolSearch", context=knowing(context, tools), query="background command")
     ).tools == ("BashOutput", "KillShell")
-    known = await call("ToolSearch", context=knowing(context, tools), query="ask person")
+    known = await call("ToolSearch", context=knowing(context, tools), query="ask user")
     assert known.tools == ()
     assert "AskUser: you have it already" in known.text
     assert "- ToolSearch" not in known.text
