@@ -218,17 +218,21 @@ async def test_everything_on_every_page_is_reached_and_left_by_the_keyboard(
     found: dict[str, list[str]] = {}
     async for place in places(page):
         hidden: list[str] = []
+        missed: list[str] = []
         ends = 0  # from where it is to the end of the page, and once all around
-        for _ in range(800):
+        for _ in range(1_600):
             await page.keyboard.press("Tab")
             at = await page.evaluate(FOCUS)
             ends += at is None
             hidden += [at["name"]] if at is not None and not at["ring"] else []
-            if ends == 2:
-                break
+            if at is None and ends >= 2:
+                # what is drawn anew under the finger ends a round early
+                missed = await page.evaluate(MISSED)
+                if not missed or ends == 4:
+                    break
         else:
             hidden.append("the keyboard is caught")
-        found[place] = [*hidden, *await page.evaluate(MISSED)]
+        found[place] = [*hidden, *missed]
     assert_nothing(found)
 
 
