@@ -29,7 +29,10 @@ async def page_with(daemon: Daemon, pages: OpenPage, **pricing: dict[str, float]
     path = daemon.home / "config.yaml"
     written = json.loads(path.read_text(encoding="utf-8"))
     written["profiles"]["default"]["models"] = [MODEL]
-    path.write_text(json.dumps({**written, "pricing": pricing}), encoding="utf-8")
+    budgets = {"day": {"tokens": 900_000}, "turn": {"tokens": 50_000}}
+    path.write_text(
+        json.dumps({**written, "pricing": pricing, "budgets": budgets}), encoding="utf-8"
+    )
     await daemon.start()
     page = await pages(daemon.link)
     await page.get_by_role("button", name="New chat").click()
@@ -54,7 +57,10 @@ async def test_a_price_nobody_knows_is_never_nothing(daemon: Daemon, pages: Open
     await expect(page.locator("#board .number").first).to_have_text("price unknowncost")
     await expect(page.locator("#board")).to_contain_text("The price of 1 call is not known")
     await expect(page.get_by_role("button", name="Cost", exact=True)).to_have_count(0)
-    for caption in ("By model", "By person", "By thread"):
+    await expect(page.locator("#board")).to_contain_text(
+        re.compile(r"Budgets: .*one answer 50K tokens; a day [\d.]+K? of 900K tokens")
+    )
+    for caption in ("By model", "By person", "By purpose", "By thread"):
         row = page.locator("#board table", has_text=caption).locator("tbody tr")
         await expect(row.locator("td").last).to_have_text("price unknown")
     assert "$" not in await page.locator("#board").inner_text()
