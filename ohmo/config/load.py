@@ -15,6 +15,7 @@ from channels.contract import Manifest
 from channels.durable import write_whole
 from channels.record import record
 from ohmo.config.agent import DEFAULT_KEY, Budgets, Context, Profile, Prompt
+from ohmo.config.chain import chain_problems
 from ohmo.config.channels import LITERAL, PUT_IT, RawChannel, channel_problems, read_channels
 from ohmo.config.home import Home, find_home
 from ohmo.config.models import (
@@ -114,6 +115,7 @@ def load(
     written = _checked(data, source, home, environ, problems)
     if manifests is not None:
         problems += _unknown_channels(written, source, sorted(manifests))
+    problems += chain_problems(written.chain, source)
     names = _fallback_chain(written, source, problems)
     problems += _secret_problems(written, names, source, vault)
     store_url, wrong = _store_url(written, source, vault)
