@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import insort
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from math import inf
+from operator import attrgetter
 from typing import Any
 
 from channels.record import Recent, record
@@ -19,6 +21,7 @@ from ohmo.providers.wire_parts import streaming
 
 MINUTE = 60.0  # seconds
 RESERVE = 4  # calls nobody waits for leave one part in so many to people
+NEXT = 10.0  # seconds by which a thread's next call stands behind each of it that waits
 MODELS = 64  # whose limits are remembered
 _PATIENT: tuple[Purpose, ...] = ("compaction", "memory")
 
@@ -29,16 +32,19 @@ class Asked:
 
     told: Told  # of its model
     thread: str
-    since: float
     takes: Counter[str]  # of each kind of limit; tokens as reckoned
-    patient_until: float = 0.0  # calls that people wait for go first until then
+    due: float = 0.0  # its place: when it came, later for what shall stand behind others
+    patient: bool = False  # nobody waits for it; until it is due it leaves room for people
     begun: bool = False  # the endpoint has answered or refused it
     number: int = 0  # of those sent to its model
     before: Counter[str] = field(default_factory=Counter[str])  # what had begun when it was sent
 
     def wait(self, now: float) -> float:
         """Seconds that its model's limits want."""
-        return self.told.wait(now, patient=now < self.patient_until)
+        return self.told.wait(now, patient=self.leaves_room(now))
+
+    def leaves_room(self, now: float) -> bool:
+        return self.patient and now < self.due
 
 
 class Minute:
@@ -83,7 +89,8 @@ class Told:
     """What the endpoint says of one model. Requests overtake each other on their way, so an answer
     says nothing of those that were on the way beside it: they are taken off what it leaves."""
 
-    def __init__(self) -> None:
+    def __init__(self, model: str) -> None:
+        self.model = model
         self.pause = 0.0  # nothing is asked until then
         self.tokens = 0  # what a call takes, on an average
         self._left: dict[str, Left] = {}
@@ -129,8 +136,8 @@ class Told:
 
 class RateLimit:
     """``rate``: of the profile. Whoever waits does so in the order in which they came, a thread's
-    second call behind the first of every other; calls of jobs and summaries behind those of people,
-    but no longer than a minute. ``tokens``: reckons what a request takes.
+    second call some seconds later; calls of jobs and summaries a minute later, and until then they
+    leave room for people. ``tokens``: reckons what a request takes.
 
     Raises Overloaded, also before anything is asked when the endpoint wants to be left alone for
     longer than anybody waits."""
@@ -174,16 +181,18 @@ class RateLimit:
     async def _admitted(self, request: ModelRequest) -> Asked:
         now = self._patience.clock()
         if request.model not in self._told:
-            self._told[request.model] = Told()
+            self._told[request.model] = Told(request.model)
         told = self._told[request.model]
         tokens = told.tokens
         if self._minutes["tokens"].limit is not None:
             tokens = self._tokens(request) + request.max_output
         takes = Counter({"requests": 1, "tokens": tokens})
-        asked = Asked(told, request.payer.thread, now, takes)
-        if request.payer.job or request.purpose in _PATIENT:
-            asked.patient_until = now + MINUTE
-        self._queue.append(asked)
+        thread = request.payer.thread
+        waiting = sum(other.thread == thread for other in self._queue)
+        patient = bool(request.payer.job) or request.purpose in _PATIENT
+        due = now + NEXT * waiting + MINUTE * patient
+        asked = Asked(told, thread, takes, due, patient)
+        insort(self._queue, asked, key=attrgetter("due"))
         try:
             while (wait := self._wait(asked)) > 0:
                 await self._change(wait)
@@ -196,31 +205,23 @@ class RateLimit:
     def _wait(self, asked: Asked) -> float:
         """Seconds until it may go, as far as that is known."""
         now = self._patience.clock()
-        for other in self._in_order(now):
+        for other in self._queue:
             if other is asked:
                 break
             if other.told is asked.told or not other.wait(now):
-                return max(0.0, asked.patient_until - now) or inf
+                return inf  # it lets know when it goes
         told = asked.wait(now)
         if told > self._patience.deadline:
             raise Overloaded(
-                f"The endpoint's rate limit is used up for {told:.0f} s.", retry_after=told
+                f"{asked.told.model}: its rate limit is used up for {told:.0f} s.", retry_after=told
             )
-        patient = now < asked.patient_until
+        patient = asked.leaves_room(now)
         waits = [
             minute.wait(asked.takes[kind], now, patient=patient)
             for kind, minute in self._minutes.items()
         ]
         wait = max(told, *waits)
-        return min(wait, asked.patient_until - now) if patient else wait
-
-    def _in_order(self, now: float) -> list[Asked]:
-        ranks = Counter[str]()
-        places: dict[Asked, tuple[bool, int]] = {}
-        for asked in self._queue:
-            places[asked] = (now < asked.patient_until, ranks[asked.thread])
-            ranks[asked.thread] += 1
-        return sorted(self._queue, key=places.__getitem__)
+        return min(wait, asked.due - now) if patient else wait
 
     def _send(self, asked: Asked) -> None:
         asked.told.send(asked)
@@ -230,7 +231,7 @@ class RateLimit:
     def _begin(self, asked: Asked, began: Began) -> None:
         now = self._patience.clock()
         if asked.begun:  # the client has sent it again, in other words
-            asked = Asked(asked.told, asked.thread, now, Counter({"requests": 1, "tokens": 0}))
+            asked = Asked(asked.told, asked.thread, Counter({"requests": 1, "tokens": 0}))
             self._send(asked)
             self._minutes["tokens"].take(asked, 0, now)
         asked.told.begin(asked, began, now)
