@@ -27,11 +27,12 @@ def chain_problems(chain: Sequence[str], source: Source) -> Iterator[Problem]:
     known = cast("dict[str, LinkRules]", scan("ohmo.providers.middleware", "LINK"))
     for number, name in enumerate(chain):
         text = ""
+        before = chain[:number]
         if name not in known:
             text = unknown_name("link", name, [*known])
-        elif name in chain[:number]:
+        elif name in before:
             text = f"{name} stands here twice; remove one"
-        elif later := [other for other in known[name].after if other in chain[number:]]:
+        elif later := [each for each in known[name].after if each in set(chain).difference(before)]:
             text = f"{name} must stand behind {', '.join(later)}; move it down"
         if text:
             yield source.problem(("chain", number), text)
