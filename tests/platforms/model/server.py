@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -55,6 +55,7 @@ class ModelServer:
         self.open = 0
         self.dropped = 0  # answers whose reader went away
         self.bills: list[dict[str, int]] = []  # of every answer that began: tokens, as it was told
+        self.billed_models: list[str] = []  # whose they are
         self.count = 0
         self.url = ""
 
@@ -89,7 +90,10 @@ class ModelServer:
         text = self._text(turn, asked)
         events = anthropic_wire.events(turn, text, body["model"], len(asked.raw) // 4)
         return await self._stream(
-            request, turn, (anthropic_wire.frame(name, data) for name, data in events)
+            request,
+            turn,
+            (anthropic_wire.frame(name, data) for name, data in events),
+            body["model"],
         )
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
@@ -107,7 +111,7 @@ class ModelServer:
             if not (turn.no_end or turn.in_stream):
                 yield openai_wire.DONE
 
-        return await self._stream(request, turn, frames())
+        return await self._stream(request, turn, frames(), body["model"])
 
     async def _responses(self, request: web.Request) -> web.StreamResponse:
         asked, turn = await self._openai(request, responses_wire.fault)
@@ -115,7 +119,7 @@ class ModelServer:
             return self._refusal(request, turn, openai_wire.error(turn, turn.status))
         model, text = asked.body["model"], self._text(turn, asked)
         events = responses_wire.events(turn, text, model, len(asked.raw) // 4)
-        return await self._stream(request, turn, map(responses_wire.frame, events))
+        return await self._stream(request, turn, map(responses_wire.frame, events), model)
 
     async def _openai(
         self, request: web.Request, fault_of: Callable[[Mapping[str, Any]], str | None]
@@ -168,7 +172,7 @@ class ModelServer:
         return {} if self.limits is None else self.limits.headers(request.path)
 
     async def _stream(
-        self, request: web.Request, turn: Turn, frames: Iterator[bytes]
+        self, request: web.Request, turn: Turn, frames: Iterator[bytes], model: str
     ) -> web.StreamResponse:
         response = web.StreamResponse(
             headers={
@@ -179,6 +183,7 @@ class ModelServer:
         )
         response.enable_chunked_encoding()
         await response.prepare(request)
+        self.billed_models.append(model)
         self.open += 1
         try:
             await self._frames(request, response, turn, frames)
@@ -220,6 +225,14 @@ class ModelServer:
             if turn.between:
                 await asyncio.sleep(turn.between)
         await response.write_eof()
+
+    @property
+    def billed_by_model(self) -> Counter[str]:
+        """The same, by the model that was asked."""
+        sums = Counter[str]()
+        for model, bill in zip(self.billed_models, self.bills, strict=True):
+            sums[model] += sum(bill.values())
+        return sums
 
     @property
     def billed(self) -> int:
