@@ -115,7 +115,6 @@ def load(
     written = _checked(data, source, home, environ, problems)
     if manifests is not None:
         problems += _unknown_channels(written, source, sorted(manifests))
-    problems += chain_problems(written.chain, source)
     names = _fallback_chain(written, source, problems)
     problems += _secret_problems(written, names, source, vault)
     store_url, wrong = _store_url(written, source, vault)
@@ -198,6 +197,7 @@ def _checked(
         raise_all([*problems, *from_pydantic(error, Written, source)])
         raise ConfigError(str(error)) from error  # not reached: there is at least one detail
     problems += not_yet(written, source)
+    problems += chain_problems(written.chain, source)
     # The home is closed to tools, so nothing could be done in a workspace that lies in it.
     if Path(os.path.realpath(written.workspace)).is_relative_to(os.path.realpath(home.root)):
         problems.append(
