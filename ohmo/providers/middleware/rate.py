@@ -36,6 +36,7 @@ class Asked:
     due: float = 0.0  # its place: when it came, later for what shall stand behind others
     patient: bool = False  # nobody waits for it; until it is due it leaves room for people
     begun: bool = False  # the endpoint has answered or refused it
+    looks: bool = False  # whether a limit that is said to last is still there
     number: int = 0  # of those sent to its model
     before: Counter[str] = field(default_factory=Counter[str])  # what had begun when it was sent
 
@@ -92,6 +93,7 @@ class Told:
     def __init__(self, model: str) -> None:
         self.model = model
         self.pause = 0.0  # nothing is asked until then
+        self.heard = 0.0  # when it last answered or refused
         self.tokens = 0  # what a call takes, on an average
         self._left: dict[str, Left] = {}
         self._sent = Counter[str]()
@@ -124,6 +126,7 @@ class Told:
 
     def begin(self, asked: Asked, began: Began, now: float) -> None:
         asked.begun = True
+        self.heard = now
         self._begun.update(asked.takes)
         if asked.number < self._newest:
             return
@@ -140,7 +143,7 @@ class RateLimit:
     leave room for people. ``tokens``: reckons what a request takes.
 
     Raises Overloaded, also before anything is asked when the endpoint wants to be left alone for
-    longer than anybody waits."""
+    longer than anybody waits; now and then one call looks whether that is still so."""
 
     def __init__(
         self, rate: Rate, tokens: Callable[[ModelRequest], int], patience: Patience
@@ -164,6 +167,8 @@ class RateLimit:
                         continue
                     if isinstance(event, Billed | Reply):
                         usage = event.usage
+                    if asked.looks and isinstance(event, Reply):
+                        told.pause = 0.0
                     yield event
         except Overloaded as error:
             if error.retry_after is not None:
@@ -211,10 +216,14 @@ class RateLimit:
             if other.told is asked.told or not other.wait(now):
                 return inf  # it lets know when it goes
         told = asked.wait(now)
-        if told > self._patience.deadline:
-            raise Overloaded(
-                f"{asked.told.model}: its rate limit is used up for {told:.0f} s.", retry_after=told
-            )
+        longest = self._patience.deadline
+        if told > longest:
+            if not asked.looks and now < asked.told.heard + longest:
+                line = f"{asked.told.model}: its rate limit is used up for {told:.0f} s."
+                raise Overloaded(line, retry_after=told)
+            asked.looks = True
+            asked.told.heard = now  # the others do not
+            told = 0.0
         patient = asked.leaves_room(now)
         waits = [
             minute.wait(asked.takes[kind], now, patient=patient)

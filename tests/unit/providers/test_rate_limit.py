@@ -296,6 +296,31 @@ async def test_nobody_waits_for_a_limit_of_an_hour_silently() -> None:
     assert len(scene.asked) == 1
 
 
+@pytest.mark.parametrize("refused", [True, False])
+async def test_now_and_then_one_call_looks_whether_a_long_limit_is_still_there(
+    *, refused: bool
+) -> None:
+    """Somebody may have raised it at the provider."""
+    scene = Scene()
+    scene.began = quota(0, 86_000.0, full=100)
+    scene.error = Overloaded("busy", retry_after=86_000.0)
+    await failure_of(scene.ask())
+    await scene.move(599)
+    async with scene.asking(of("a"), of("b")) as tasks:
+        assert all(task.done() for task in tasks)
+        assert len(scene.asked) == 1
+    if not refused:
+        scene.error = None
+        scene.began = quota(100, 0.0, full=100)
+    await scene.move(2)
+    at_once = [asyncio.create_task(failure_of(scene.ask(of("a")))) for _ in range(3)]
+    await asyncio.wait(at_once)
+    assert len(scene.asked) == 2
+    async with scene.asking(*(of(f"t{number}") for number in range(5))) as tasks:
+        assert all(task.done() for task in tasks)
+        assert len(scene.asked) == (2 if refused else 7)
+
+
 async def test_what_the_client_sends_again_counts() -> None:
     scene = Scene(Rate(requests=3))
     scene.again = 2
