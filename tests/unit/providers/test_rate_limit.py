@@ -314,8 +314,11 @@ async def test_now_and_then_one_call_looks_whether_a_long_limit_is_still_there(
         scene.began = quota(100, 0.0, full=100)
     await scene.move(2)
     at_once = [asyncio.create_task(failure_of(scene.ask(of("a")))) for _ in range(3)]
-    await asyncio.wait(at_once)
+    scene.hold = asyncio.Event()
+    await scene.move()
     assert len(scene.asked) == 2
+    scene.hold.set()
+    await asyncio.wait(at_once)
     async with scene.asking(*(of(f"t{number}") for number in range(5))) as tasks:
         assert all(task.done() for task in tasks)
         assert len(scene.asked) == (2 if refused else 7)
