@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
-from ohmo.ambient import IdSource
+from ohmo.ambient import Ambient, IdSource
 from ohmo.contracts.errors import Empty, OverBudget, Overloaded, ProviderError
 from ohmo.contracts.messages import Json, ModelStep, Text, ToolCall, Usage
 from ohmo.contracts.provider import (
@@ -16,13 +17,19 @@ from ohmo.contracts.provider import (
     ModelEvent,
     ModelRequest,
     Notice,
+    Payer,
     Reply,
     Restarted,
     ToolSpec,
 )
+from ohmo.contracts.spending import Limit, Told, Total
+from ohmo.providers.middleware.budget import Counting, Prices, Till
 from ohmo.providers.middleware.link import linked
+from ohmo.providers.middleware.priced import priced
 from ohmo.providers.middleware.repair import Repair
 from ohmo.providers.middleware.tiers import tiers
+from ohmo.providers.models import Price
+from tests.unit.providers.test_budget_link import Books
 
 SCHEMA: dict[str, Json] = {
     "type": "object",
@@ -147,6 +154,36 @@ async def test_when_the_larger_one_fails_the_first_answer_stays(
     assert shown(found) == "Well."
     assert last(found).step.model == "small"
     assert last(found).usage.model == "small"
+
+
+@pytest.mark.parametrize(("micro_usd", "answers"), [(60_000, "large"), (40_000, "small")])
+async def test_a_budget_counts_the_larger_model_at_its_own_price(
+    micro_usd: int, answers: str
+) -> None:
+    """Each may take 100 tokens in and 100 out at most, and took one of each."""
+    prices = {"small": Price(1, 1, 1, 1), "large": Price(250, 250, 250, 250)}
+    books = Books()
+    till = Till(
+        {"turn": Limit(None, micro_usd)},
+        Counting(books, nobody),
+        Prices(lambda _: 100, prices.get),
+        Ambient(IdSource(), lambda: datetime(2026, 1, 5, tzinfo=UTC)),
+    )
+    models = Models({"small": [(BROKEN,)], "large": [(GOOD,)]})
+    links = [till.opened, tiers(("small", "large")), Repair(IdSource(), lambda _: True)]
+    chain = linked([*links, till.charged, priced(prices)], models)
+    request = replace(REQUEST, payer=Payer("t1", "th1"))
+    reply = last([event async for event in chain(request)])
+    await books.spend(request.payer, reply.usage)
+    assert reply.step.model == answers
+    assert models.names.count("large") == (answers == "large")
+    total = (await books.spent(request.payer))["turn"]
+    larger = 500 if answers == "large" else 0
+    assert total == Total(2 * len(models.names), 3 * 2 + larger)
+
+
+async def nobody(_: Told) -> None:
+    return
 
 
 async def test_an_answer_that_stays_empty_is_asked_of_the_larger_one() -> None:
