@@ -99,6 +99,20 @@ async def test_a_fault_that_stays_ends_after_four_calls_and_then_asks_the_spare_
         )
 
 
+async def test_a_limit_of_an_hour_is_nobodys_wait_but_the_spare_profiles_work() -> None:
+    turns = [Turn(status=429, retry_after=3_600)]
+    async with house("openai", turns, [Turn(text="spare here")] * 2) as (made, one, two):
+        for asked in (1, 2):
+            text, events = await said(made)
+            assert (text, one.count, two.count) == ("spare here", 1, asked)
+    assert any(
+        isinstance(event, Notice)
+        and event.line.startswith("m-1: its rate limit is used up for 3")
+        and event.line.endswith("Asking openai m-2 instead.")
+        for event in events
+    )
+
+
 async def test_calls_of_every_purpose_go_through_the_order_that_is_asked_for() -> None:
     order = [name for name in CHAIN if name not in ("retry", "rate")]
     async with serving(ModelServer(default=lambda _: Turn(status=500))) as one:
