@@ -30,7 +30,7 @@ _PATIENT: tuple[Purpose, ...] = ("compaction", "memory")
 class Asked:
     """One request, from its place in the queue on."""
 
-    told: Told  # of its model
+    limits: ModelLimits  # of its model
     thread: str
     takes: Counter[str]  # of each kind of limit; tokens as reckoned
     due: float = 0.0  # its place: when it came, later for what shall stand behind others
@@ -42,7 +42,7 @@ class Asked:
 
     def wait(self, now: float) -> float:
         """Seconds that its model's limits want."""
-        return self.told.wait(now, patient=self.leaves_room(now))
+        return self.limits.wait(now, patient=self.leaves_room(now))
 
     def leaves_room(self, now: float) -> bool:
         return self.patient and now < self.due
@@ -86,7 +86,7 @@ class Left:
     full: int | None
 
 
-class Told:
+class ModelLimits:
     """What the endpoint says of one model. Requests overtake each other on their way, so an answer
     says nothing of those that were on the way beside it: they are taken off what it leaves."""
 
@@ -151,44 +151,47 @@ class RateLimit:
         self._tokens = tokens
         self._patience = patience
         self._minutes = {"requests": Minute(rate.requests), "tokens": Minute(rate.tokens)}
-        self._told = Recent[str, Told](MODELS)
+        self._models = Recent[str, ModelLimits](MODELS)
         self._queue: list[Asked] = []
         self._changed = asyncio.Event()  # each waits for the next one
 
     async def __call__(self, request: ModelRequest, ask: Call) -> AsyncIterator[ModelEvent]:
         asked = await self._admitted(request)
-        told = asked.told
+        limits = asked.limits
         usage: Usage | None = None
+        reckoned = 0  # of an answer that breaks off before it says what it took
         try:
             async with streaming(ask, request) as events:
                 async for event in events:
                     if isinstance(event, Began):
                         self._begin(asked, event)
+                        reckoned = asked.takes["tokens"]
                         continue
                     if isinstance(event, Billed | Reply):
                         usage = event.usage
-                    if asked.looks and isinstance(event, Reply):
-                        told.pause = 0.0
+                    if isinstance(event, Reply):
+                        before = limits.tokens or event.usage.tokens
+                        limits.tokens = (3 * before + event.usage.tokens) // 4
+                        limits.pause = 0.0 if asked.looks else limits.pause
                     yield event
         except Overloaded as error:
+            reckoned = 0
             if error.retry_after is not None:
-                told.pause = max(told.pause, self._patience.clock() + error.retry_after)
+                limits.pause = max(limits.pause, self._patience.clock() + error.retry_after)
             raise
         finally:
             if not asked.begun:
                 self._begin(asked, Began())
-            if usage is not None:
-                told.tokens = (3 * told.tokens + usage.tokens) // 4 if told.tokens else usage.tokens
-            took = 0 if usage is None else usage.tokens
+            took = reckoned if usage is None else usage.tokens
             self._minutes["tokens"].take(asked, took, self._patience.clock() + MINUTE)
             self._tell()
 
     async def _admitted(self, request: ModelRequest) -> Asked:
         now = self._patience.clock()
-        if request.model not in self._told:
-            self._told[request.model] = Told(request.model)
-        told = self._told[request.model]
-        tokens = told.tokens
+        if request.model not in self._models:
+            self._models[request.model] = ModelLimits(request.model)
+        limits = self._models[request.model]
+        tokens = limits.tokens
         if self._minutes["tokens"].limit is not None:
             tokens = self._tokens(request) + request.max_output
         takes = Counter({"requests": 1, "tokens": tokens})
@@ -196,7 +199,7 @@ class RateLimit:
         waiting = sum(other.thread == thread for other in self._queue)
         patient = bool(request.payer.job) or request.purpose in _PATIENT
         due = now + NEXT * waiting + MINUTE * patient
-        asked = Asked(told, thread, takes, due, patient)
+        asked = Asked(limits, thread, takes, due, patient)
         insort(self._queue, asked, key=attrgetter("due"))
         try:
             while (wait := self._wait(asked)) > 0:
@@ -213,37 +216,37 @@ class RateLimit:
         for other in self._queue:
             if other is asked:
                 break
-            if other.told is asked.told or not other.wait(now):
+            if other.limits is asked.limits or not other.wait(now):
                 return inf  # it lets know when it goes
-        told = asked.wait(now)
+        held = asked.wait(now)
         longest = self._patience.deadline
-        if told > longest:
-            if not asked.looks and now < asked.told.heard + longest:
-                line = f"{asked.told.model}: its rate limit is used up for {told:.0f} s."
-                raise Overloaded(line, retry_after=told)
+        if held > longest:
+            if not asked.looks and now < asked.limits.heard + longest:
+                line = f"{asked.limits.model}: its rate limit is used up for {held:.0f} s."
+                raise Overloaded(line, retry_after=held)
             asked.looks = True
-            asked.told.heard = now  # the others do not
-            told = 0.0
+            asked.limits.heard = now  # the others do not
+            held = 0.0
         patient = asked.leaves_room(now)
         waits = [
             minute.wait(asked.takes[kind], now, patient=patient)
             for kind, minute in self._minutes.items()
         ]
-        wait = max(told, *waits)
+        wait = max(held, *waits)
         return min(wait, asked.due - now) if patient else wait
 
     def _send(self, asked: Asked) -> None:
-        asked.told.send(asked)
+        asked.limits.send(asked)
         for kind, minute in self._minutes.items():
             minute.take(asked, asked.takes[kind])
 
     def _begin(self, asked: Asked, began: Began) -> None:
         now = self._patience.clock()
         if asked.begun:  # the client has sent it again, in other words
-            asked = Asked(asked.told, asked.thread, Counter({"requests": 1, "tokens": 0}))
+            asked = Asked(asked.limits, asked.thread, Counter({"requests": 1, "tokens": 0}))
             self._send(asked)
             self._minutes["tokens"].take(asked, 0, now)
-        asked.told.begin(asked, began, now)
+        asked.limits.begin(asked, began, now)
         self._minutes["requests"].take(asked, 1, now + MINUTE)
         self._tell()
 
@@ -251,15 +254,12 @@ class RateLimit:
         """Until something changed, at most so long."""
         waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._changed.wait())]
         if seconds < inf:
-            waits.append(asyncio.ensure_future(self._slept(seconds)))
+            waits.append(asyncio.ensure_future(self._patience.sleep(seconds)))
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for each in waits:
                 each.cancel()
-
-    async def _slept(self, seconds: float) -> None:
-        await self._patience.sleep(seconds)
 
     def _tell(self) -> None:
         self._changed.set()

@@ -154,6 +154,21 @@ async def test_tokens_count_as_reckoned_until_the_answer_says_what_they_were() -
         assert len(scene.asked) == 5
 
 
+@pytest.mark.parametrize(("refused", "asked"), [(False, 2), (True, 3)])
+async def test_what_is_left_in_the_middle_counts_as_reckoned_and_a_refusal_as_nothing(
+    *, refused: bool, asked: int
+) -> None:
+    scene = Scene(Rate(tokens=400))  # each is reckoned at 150
+    scene.hold = asyncio.Event()
+    scene.error = Overloaded("busy") if refused else None
+    async with scene.asking(of("a")) as (task,):
+        task.cancel()
+        await asyncio.wait([task])
+    scene.error = None
+    async with scene.asking(of("b"), of("c")):
+        assert len(scene.asked) == asked
+
+
 async def test_what_is_larger_than_the_limit_goes_alone() -> None:
     scene = Scene(Rate(tokens=100))
     async with scene.asking(of("a"), of("b")):
