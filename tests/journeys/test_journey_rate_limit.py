@@ -4,6 +4,7 @@ waiting leaves at once, and a refusal of one is a pause for all."""
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +19,7 @@ from ohmo.providers.middleware.link import Patience
 from ohmo.providers.models import Endpoint
 from ohmo_testing.house import eventually, house
 from tests.faults.daemon import Daemon, until
-from tests.journeys.at_keyboard import Keyboard, keyboard
+from tests.journeys.at_keyboard import Keyboard, heard, keyboard
 from tests.journeys.conftest import MakeWorld
 from tests.journeys.test_journey_model_faults import nobody_is_connected
 from tests.platforms.model.limits import Limits
@@ -105,7 +106,7 @@ async def said(daemon: Daemon, text: str, **more: str) -> str:
     return str(answer["thread"])
 
 
-async def test_whoever_waits_for_the_limit_of_the_profile_is_let_go_by_stop(tmp_path: Path) -> None:
+async def test_whoever_waits_for_the_profiles_limit_reads_it_and_may_go(tmp_path: Path) -> None:
     server = ModelServer()
     async with keyboard(tmp_path, server, running=False) as home:
         home.configure(profile(home, "openai", server.url, rate={"requests": 1}))
@@ -118,6 +119,12 @@ async def test_whoever_waits_for_the_limit_of_the_profile_is_let_go_by_stop(tmp_
         await said(home.daemon, "/stop", thread=thread)
         await until("it is stopped", home.daemon.idle)
         assert time.monotonic() - began < 20  # and not a minute
+        waits = await home.start("-p", "three")
+        await asyncio.sleep(27)
+        waits.send_signal(signal.SIGINT)
+        told = await heard(waits)
+        assert "has not answered for 25 s. Still waiting" in told.err, told
+        await until("it is withdrawn", home.daemon.idle)
         assert server.count == 1
 
 
