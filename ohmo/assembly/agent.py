@@ -16,6 +16,7 @@ from ohmo.assembly.tool_systems import systems_of
 from ohmo.checkpoints.folders import Folders
 from ohmo.config.load import Config
 from ohmo.context.rules import repository_of
+from ohmo.context.window import request_tokens
 from ohmo.contracts.cron import JobTools
 from ohmo.contracts.outbox import Grant
 from ohmo.contracts.provider import AskOnce, Call
@@ -54,7 +55,15 @@ async def build_model(config: Config, environ: Mapping[str, str]) -> build.Model
     chain = [(config.profile_name, config.profile), *config.fallback]
     endpoints = [endpoint_of(name, profile, config) for name, profile in chain]
     known = build.manifests(scan)
-    return await build.model(endpoints, known, load, environ, pricing=build.prices_of(config))
+    return await build.model(
+        endpoints,
+        known,
+        load,
+        environ,
+        pricing=build.prices_of(config),
+        order=config.written.chain,
+        tokens=request_tokens,
+    )
 
 
 async def no_such_model(model: build.Model, name: str) -> str:

@@ -27,6 +27,28 @@ DEFAULT_KEY = {
 }
 
 
+# The links around a call of a model, the outermost first (docs/decisions/0036).
+CHAIN = (
+    "waiting",
+    "fallback",
+    "tiers",
+    "retry",
+    "repair",
+    "hints",
+    "budget",
+    "priced",
+    "unprefixed",
+    "rate",
+)
+
+
+class Rate(Section):
+    """What may be asked of an endpoint within a minute; None: what it lets."""
+
+    requests: Count | None = None
+    tokens: Count | None = None  # in and out
+
+
 class Profile(Section):
     provider: ProviderName = "auto"
     base_url: Url | None = None
@@ -37,6 +59,7 @@ class Profile(Section):
     effort: Literal["low", "medium", "high"] | None = None
     headers: Mapping[HeaderName, Secret] = Field(default_factory=dict)
     weak_model_hints: Flag | None = None  # None: for local and small models
+    rate: Rate = Rate()
     fallback: Many[str] = ()
 
     @model_validator(mode="after")

@@ -15,6 +15,7 @@ from channels.contract import Manifest
 from channels.durable import write_whole
 from channels.record import record
 from ohmo.config.agent import DEFAULT_KEY, Budgets, Context, Profile, Prompt
+from ohmo.config.chain import chain_problems
 from ohmo.config.channels import LITERAL, PUT_IT, RawChannel, channel_problems, read_channels
 from ohmo.config.home import Home, find_home
 from ohmo.config.models import (
@@ -196,6 +197,7 @@ def _checked(
         raise_all([*problems, *from_pydantic(error, Written, source)])
         raise ConfigError(str(error)) from error  # not reached: there is at least one detail
     problems += not_yet(written, source)
+    problems += chain_problems(written.chain, source)
     # The home is closed to tools, so nothing could be done in a workspace that lies in it.
     if Path(os.path.realpath(written.workspace)).is_relative_to(os.path.realpath(home.root)):
         problems.append(

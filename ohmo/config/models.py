@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from channels.record import record
-from ohmo.config.agent import Budgets, Context, Pricing, Profile, Prompt
+from ohmo.config.agent import CHAIN, Budgets, Context, Pricing, Profile, Prompt
 from ohmo.config.section import Section
 from ohmo.config.values import (
     LISTEN,
@@ -284,6 +284,7 @@ class Written(Section):
     profiles: Mapping[str, Profile] = Field(
         default_factory=lambda: {"default": Profile.model_validate({})}
     )
+    chain: Many[str] = CHAIN
     workspace: Place = Path("~/ohmo-workspace")
     permissions: PermissionSettings = PermissionSettings()
     sandbox: Sandbox = Sandbox()

@@ -98,6 +98,23 @@ class Restarted:
 
 
 @record
+class Quota:
+    """What an endpoint says of one of a model's rate limits."""
+
+    kind: Literal["requests", "tokens"]
+    left: int
+    resets: float  # seconds until nothing of it is used any more
+    full: int | None = None  # how much it is then
+
+
+@record
+class Began:
+    """An endpoint answers one request that was sent, or refuses it. Stays within the chain."""
+
+    quotas: tuple[Quota, ...] = ()
+
+
+@record
 class Billed:
     """What the endpoint says that this try took so far; the newest counts, also when no answer
     comes of it. Stays within the chain."""
@@ -111,10 +128,11 @@ class Reply:
 
     step: ModelStep
     usage: Usage
+    fault: str = ""  # the class of what repair could not mend; stays within the chain
 
 
 #: Any number of the others, then exactly one Reply.
-ModelEvent = Delta | Notice | Restarted | Billed | Reply
+ModelEvent = Delta | Notice | Restarted | Began | Billed | Reply
 
 #: Asks a model. Raises ProviderError subclasses only.
 Call = Callable[[ModelRequest], AsyncIterator[ModelEvent]]

@@ -31,7 +31,16 @@ from ohmo.contracts.errors import (
     TooLong,
 )
 from ohmo.contracts.messages import ModelStep, Text
-from ohmo.contracts.provider import Billed, Call, Delta, ModelRequest, Notice, Reply, Restarted
+from ohmo.contracts.provider import (
+    Began,
+    Billed,
+    Call,
+    Delta,
+    ModelRequest,
+    Notice,
+    Reply,
+    Restarted,
+)
 from ohmo.engine.concurrency import Emit, closable, merged
 from ohmo.engine.executor import Executor, LoopGuard
 
@@ -168,7 +177,7 @@ class Reasoner:
                                 yield Status(turn, line)
                             case Restarted():
                                 yield TextReset(turn)
-                            case Billed():
+                            case Began() | Billed():
                                 pass
                             case Reply():
                                 reply = event

@@ -10,7 +10,7 @@ from typing import cast
 
 from channels.record import record
 from ohmo.ambient import IdSource, NewId
-from ohmo.config.agent import Profile
+from ohmo.config.agent import CHAIN, Profile
 from ohmo.config.load import Config, key_is_optional
 from ohmo.contracts.errors import (
     BadKey,
@@ -91,9 +91,6 @@ def manifests(scan: Scan) -> dict[str, Manifest]:
     return {name: manifest for name, manifest in found.items() if isinstance(manifest, Manifest)}
 
 
-ORDER = ("waiting", "fallback", "retry", "repair", "hints", "budget", "priced", "unprefixed")
-
-
 def links(scan: Scan) -> dict[str, LinkManifest]:
     """Every link of the chain there is, by name."""
     found = scan("ohmo.providers.middleware", "LINK")
@@ -128,9 +125,12 @@ async def model(
     ask: Probe = probe,
     new_id: NewId | None = None,
     pricing: Mapping[str, Price] | None = None,
+    order: Sequence[str] = CHAIN,
+    tokens: Callable[[ModelRequest], int] = lambda _: 0,
 ) -> Model:
     """``wanted``: the profile, then its fallbacks in order. ``pricing``: of models by name, before
-    the table's. Imports no SDK; ``warm`` or the first call does."""
+    the table's. ``order``: of the links. ``tokens``: reckons what a request takes, where a profile
+    bounds that. Imports no SDK; ``warm`` or the first call does."""
     found: list[Detected] = []
     for each in wanted:
         if each.provider == "auto":
@@ -158,10 +158,13 @@ async def model(
             if spec:
                 made = cast("Callable[[Endpoint], Sequence[Rendering]]", load(spec))(endpoint)
                 told = partial(hinted, helped=partial(weak, endpoint))
-                found += [rendering.prepared(told) for rendering in made]
+                hints = "hints" in order
+                found += [each.prepared(told) if hints else each for each in made]
         return found
 
-    chained = partial(chain, parts, endpoints, patience, new_id, pricing)
+    chained = partial(
+        chain, parts, endpoints, patience, new_id, pricing, order=order, tokens=tokens
+    )
     return Model(
         parts[0],
         chained(),
@@ -182,15 +185,18 @@ def chain(
     new_id: NewId | None = None,
     pricing: Mapping[str, Price] | None = None,
     budget: Link = through,
+    *,
+    order: Sequence[str] = CHAIN,
+    tokens: Callable[[ModelRequest], int] = lambda _: 0,
 ) -> Call:
     """A request names a model of the first endpoint; a fallback uses its own default. What stands
     before ``fallback`` is there once, what stands behind it before every endpoint."""
     made = links(scan)
-    fork = ORDER.index("fallback")
+    fork = order.index("fallback")
 
     def before(number: int) -> Call:
-        parts = LinkParts(endpoints[number], ids, rule, prices, budget)
-        return linked([made[name].make(parts) for name in ORDER[fork + 1 :]], streams[number])
+        parts = LinkParts(endpoints[number], ids, rule, prices, budget, tokens)
+        return linked([made[name].make(parts) for name in order[fork + 1 :]], streams[number])
 
     ids, rule, prices = new_id or IdSource(), patience or Patience(), pricing or {}
     streams = [part.stream for part in parts]
@@ -199,8 +205,8 @@ def chain(
         for number, endpoint in enumerate(endpoints)
         if number
     ]
-    first = LinkParts(endpoints[0], ids, rule, prices, budget, others)
-    return linked([made[name].make(first) for name in ORDER[: fork + 1]], before(0))
+    first = LinkParts(endpoints[0], ids, rule, prices, budget, tokens, others)
+    return linked([made[name].make(first) for name in order[: fork + 1]], before(0))
 
 
 def endpoint_of(name: str, profile: Profile, config: Config) -> Endpoint:
@@ -220,6 +226,7 @@ def endpoint_of(name: str, profile: Profile, config: Config) -> Endpoint:
         wire=profile.wire,
         headers=headers,
         hints=profile.weak_model_hints,
+        rate=profile.rate,
     )
 
 

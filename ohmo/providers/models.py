@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
 from channels.record import record
+from ohmo.config.agent import Rate
 from ohmo.contracts.provider import ModelEvent, ModelRequest
 
 # what local servers commonly load a model with; a wrong guess is corrected by the endpoint's own
@@ -160,6 +161,7 @@ class Endpoint:
     #: Sent with every request, besides what the SDK sends.
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     hints: bool | None = None  # help for weak models; None: where it seems to be needed
+    rate: Rate = Rate()  # what may be asked for in a minute
 
     @property
     def gateway(self) -> bool:

@@ -12,9 +12,11 @@ import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import cast
+from itertools import product
+from typing import Literal, cast
 
 from channels.record import record
+from ohmo.config.values import duration
 from ohmo.contracts.errors import (
     BadKey,
     CutOff,
@@ -40,12 +42,14 @@ from ohmo.contracts.messages import (
     UserStep,
 )
 from ohmo.contracts.provider import (
+    Began,
     Billed,
     Call,
     Delta,
     ModelEvent,
     ModelRequest,
     Notice,
+    Quota,
     Reply,
     Restarted,
 )
@@ -68,7 +72,7 @@ def says_something(event: ModelEvent) -> bool:
     match event:
         case Delta(text):
             return bool(text)
-        case Notice() | Restarted() | Billed() | Reply():
+        case Notice() | Restarted() | Began() | Billed() | Reply():
             return False
 
 
@@ -314,6 +318,34 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     except (KeyError, ValueError):
         return None
     return max(0.0, (at - (now or datetime.now(UTC))).total_seconds())
+
+
+_KINDS: tuple[Literal["requests", "tokens"], ...] = ("requests", "tokens")
+_QUOTAS = ("x-ratelimit-{0}-{1}", "anthropic-ratelimit-{1}-{0}")
+
+
+def began(headers: Mapping[str, str]) -> Began:
+    """What the headers of an answer or a refusal say of rate limits: ``x-ratelimit-remaining-*``,
+    ``-reset-*`` ("6m0s") and ``-limit-*`` ("Rate limits in headers" at OpenAI; most gateways say
+    the same), ``anthropic-ratelimit-*`` with a time ("Rate limits", response headers; of tokens
+    the limit that is nearest). What cannot be read is passed over: a refusal will say it."""
+    quotas: list[Quota] = []
+    for pattern, kind in product(_QUOTAS, _KINDS):
+        # a time without a zone cannot be told from ours: TypeError
+        with contextlib.suppress(KeyError, ValueError, TypeError, OverflowError):
+            left = int(headers[pattern.format("remaining", kind)])
+            resets = _until(headers[pattern.format("reset", kind)], headers.get("date"))
+            full = headers.get(pattern.format("limit", kind))
+            quotas.append(Quota(kind, left, resets, None if full is None else int(full)))
+    return Began(tuple(quotas))
+
+
+def _until(text: str, date: str | None) -> float:
+    """Seconds. ``date``: the endpoint's own clock, where it says it."""
+    with contextlib.suppress(ValueError):
+        return duration(float(text) if text.replace(".", "", 1).isdigit() else text).total_seconds()
+    now = datetime.now(UTC) if date is None else email.utils.parsedate_to_datetime(date)
+    return max(0.0, (datetime.fromisoformat(text) - now).total_seconds())
 
 
 BROKEN = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)

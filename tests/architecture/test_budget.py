@@ -34,6 +34,7 @@ WIDE = {
     "channels.feishu.inbound.Spoken": "the platform's own record",
     "channels.contract.Capabilities": "what platforms differ in, each explained at its field",
     "channels.contract.Outbound": "what may be said; all but two have defaults",
+    "ohmo.providers.models.Endpoint": "a profile with its secrets, a field per key",
     "ohmo.config.load.Config": "the configuration, a field per section of the file",
     "ohmo.config.models.Written": "the configuration as written, a field per section",
     "ohmo.config.models.Job": "a job as written, a field per key",

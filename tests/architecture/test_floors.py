@@ -79,7 +79,13 @@ FLOORS: dict[int, tuple[str, ...]] = {
 }
 # Small trades that carry no state and that every room above or beside them may use; they know
 # nothing themselves.
-PLAIN = ("ohmo.ambient", "channels.record", "channels.contract", "channels.errors")
+PLAIN = (
+    "ohmo.ambient",
+    "ohmo.discovery",
+    "channels.record",
+    "channels.contract",
+    "channels.errors",
+)
 SDKS: dict[str, str] = {  # SDK -> the one room that imports it
     "slack_sdk": "channels.slack.client",
     "telegram": "channels.telegram.uploads",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.daemon import until
 from tests.journeys.at_keyboard import Keyboard, keyboard
 from tests.platforms.model.script import Turn
 from tests.platforms.model.server import ModelServer
@@ -65,3 +66,30 @@ async def test_a_kill_while_spending_is_written_loses_the_call_it_hit_and_no_tot
         assert missing == {0: 0, 1: kept[-1], 2: kept[0] + kept[-1]}[lost]
         said = (await home.ohmo("status")).out
         assert f"{rows} tokens of 900000" in said
+
+
+async def test_32_turns_at_once_never_pass_the_budget_of_the_day(tmp_path: Path) -> None:
+    """What is being asked is held beside what was spent, so that it is not even passed by the calls
+    in flight; and most of it is used."""
+    limit = 100_000
+    server = ModelServer(default=lambda _: Turn(text="done", usage={"output_tokens": 3_000}))
+    async with keyboard(tmp_path, server, budgets={"day": {"tokens": limit}}) as home:
+
+        async def says(number: int) -> None:
+            message = {"text": f"number {number}"}
+            status, _ = await home.daemon.call("POST", "/api/v1/messages", message)
+            assert status in (200, 202)
+
+        await asyncio.gather(*map(says, range(32)))
+        await until("all are answered or refused", home.daemon.idle)
+        one = max(sum(bill.values()) for bill in server.bills)
+        assert server.count < 32
+        assert limit - one - 20_000 < server.billed <= limit  # the longest answer might have come
+        rows, *totals = books(home)
+        assert totals == [rows] * 3
+        assert rows == server.billed
+        turns = home.daemon.rows("SELECT state, COALESCE(reason, '') FROM turns")
+        over = [reason for state, reason in turns if state == "failed"]
+        assert len(turns) == 32
+        assert len(over) == 32 - server.count
+        assert all("the budget of a day is used up" in reason for reason in over)

@@ -1,5 +1,6 @@
 """What the house counts is what the endpoint bills, to the token: calls of all purposes through the
-real SDKs, answers that break off or are thrown away, and restarts in between."""
+real SDKs, answers that break off or are thrown away or are given by the next larger model, and
+restarts in between."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from ohmo.providers.middleware.link import Patience
 from ohmo.providers.models import Endpoint
 from ohmo_testing.house import World, eventually, house
 from tests.journeys.conftest import MakeWorld
-from tests.journeys.test_journey_model_faults import WIRES, nobody_is_connected
+from tests.journeys.test_journey_model_faults import nobody_is_connected
 from tests.platforms.model.script import Asked, Call, Turn
 from tests.platforms.model.server import ModelServer, serving
 
@@ -43,13 +44,24 @@ async def at_once(_: float) -> None:
     await asyncio.sleep(0)
 
 
+SMALL = "small-7b"
+WIRES = {"anthropic": "claude-sonnet-5-5", "openai": "local-1", "responses": "gpt-6-sol"}
+
+
 class Endpoints:
-    """Half of the answers break; a conversation is sometimes too long."""
+    """Half of the answers break; a conversation is sometimes too long; the small model seldom finds
+    the arguments of a tool, and then the larger one is asked."""
 
     def __init__(self) -> None:
         self.dice = random.Random(20)
+        self.larger = 0  # asked for an answer of the small one
 
     def __call__(self, asked: Asked) -> Turn:
+        if asked.said == "go on, small":
+            if asked.body["model"] != SMALL:
+                self.larger += 1
+            elif self.dice.random() < 0.6:
+                return Turn(calls=(Call("Glob", {"glob": 1}),), usage={"output_tokens": 70})
         roll = self.dice.random()
         if roll < 0.5:
             return self.dice.choice(FAULTS)
@@ -72,13 +84,17 @@ async def side_calls(built: House, model_name: str, number: int) -> None:
 
 
 async def one_life(life: World, brain: Model, numbers: count[int]) -> None:
+    """Half of the people have chosen the small model."""
     async with house(replace(life, brain=brain)) as built:
+        for chat in range(4):
+            await life.platform.says(f"/model {SMALL}", chat=f"dm:p{chat}", person=f"p{chat}")
         for _ in range(6):
             sides = [
                 asyncio.create_task(side_calls(built, brain.model, next(numbers))) for _ in range(5)
             ]
             for chat in range(8):
-                await life.platform.says("go on", chat=f"dm:p{chat}", person=f"p{chat}")
+                said = "go on, small" if chat < 4 else "go on"
+                await life.platform.says(said, chat=f"dm:p{chat}", person=f"p{chat}")
             await asyncio.gather(*sides)
 
         async def quiet() -> bool:
@@ -92,10 +108,14 @@ async def one_life(life: World, brain: Model, numbers: count[int]) -> None:
 
 @pytest.mark.parametrize("wire", list(WIRES))
 async def test_a_thousand_calls_are_counted_as_they_are_billed(world: MakeWorld, wire: str) -> None:
-    async with serving(ModelServer(default=Endpoints())) as server:
+    endpoints = Endpoints()
+    async with serving(ModelServer(default=endpoints)) as server:
         server.keep = False
         numbers = count()
-        endpoint = Endpoint(wire, (WIRES[wire],), server.url, "key")
+        models = (SMALL, WIRES[wire])
+        endpoint = Endpoint(wire, models, server.url, "key", hints=True)
+        if wire == "responses":
+            endpoint = replace(endpoint, provider="openai", wire="responses")
         patience = Patience(tries=30, sleep=at_once)
         life = world()
         for _ in range(LIVES):
@@ -105,6 +125,8 @@ async def test_a_thousand_calls_are_counted_as_they_are_billed(world: MakeWorld,
             rows = await built.store.usage()
             assert server.count >= 1_000
             assert sum(row.tokens for row in rows) == server.billed
+            assert {row.model: row.tokens for row in rows} == server.billed_by_model
+            assert endpoints.larger > 20
             assert sum(row.calls for row in rows) == sum(map(bool, server.bills))
             day = (await built.store.spent(Payer()))["day"]
             assert day == Total(server.billed, sum(row.micro_usd for row in rows))

@@ -24,6 +24,7 @@ from ohmo.providers.wire_parts import (
     NO_PICTURES,
     Measure,
     arguments,
+    began,
     classify,
     no_answer,
     out_of_reach,
@@ -92,6 +93,7 @@ class AnthropicClient:
             try:
                 response = await self._post(rendered.body)
                 try:
+                    yield began(response.headers)
                     async for event in _answered(response):
                         for told in reading.told(event):
                             yield told

@@ -267,6 +267,6 @@ def _told(
 LINK = LinkManifest(
     "budget",
     lambda parts: parts.budget,
-    after=("waiting", "fallback", "retry", "repair"),
+    after=("waiting", "fallback", "tiers", "retry", "repair", "hints"),
     required=True,
 )

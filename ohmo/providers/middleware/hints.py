@@ -10,7 +10,6 @@ from typing import cast
 from ohmo.contracts.messages import Json
 from ohmo.contracts.provider import Call, Link, ModelEvent, ModelRequest, Section
 from ohmo.providers.middleware.link import LinkManifest
-from ohmo.providers.wire_parts import streaming
 
 _EXAMPLES: Mapping[str, Json] = {
     "string": "text",
@@ -25,10 +24,8 @@ _EXAMPLES: Mapping[str, Json] = {
 def hints(helped: Callable[[str], bool]) -> Link:
     """``helped``: the models that are told."""
 
-    async def told(request: ModelRequest, ask: Call) -> AsyncIterator[ModelEvent]:
-        async with streaming(ask, hinted(request, helped)) as events:
-            async for event in events:
-                yield event
+    def told(request: ModelRequest, ask: Call) -> AsyncIterator[ModelEvent]:
+        return ask(hinted(request, helped))
 
     return told
 

@@ -53,6 +53,8 @@ class LinkParts:
     #: By the model's name as a profile writes it, with or without its maker.
     pricing: Mapping[str, Price] = field(default_factory=dict[str, Price])
     budget: Link = through  # what ``budget`` is
+    #: Reckons what a request takes, rather too many.
+    tokens: Callable[[ModelRequest], int] = lambda _: 0
     others: Sequence[Alternative] = ()  # for ``fallback``: those after the first, in order
 
     def helped(self, model: str) -> bool:

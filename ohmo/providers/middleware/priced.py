@@ -38,5 +38,5 @@ def price_of(model: str, pricing: Mapping[str, Price]) -> Price | None:
 
 
 LINK = LinkManifest(
-    "priced", lambda parts: priced(parts.pricing), after=("fallback",), required=True
+    "priced", lambda parts: priced(parts.pricing), after=("fallback", "budget"), required=True
 )

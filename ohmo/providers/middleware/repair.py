@@ -68,8 +68,9 @@ class Repair:
                             again = replace(event, step=step)
                         elif isinstance(event, Notice):
                             yield event
-            except ProviderError:
-                break  # what there is must do
+            except ProviderError:  # what there is must do
+                judged = replace(judged, fault=None)
+                break
             if again is None:
                 break
             judged = settled(judged, judge(again.step, request, self._new_id))
@@ -80,7 +81,7 @@ class Repair:
                 yield Restarted()
             if words(step):
                 yield Delta(words(step))
-        yield Reply(step, usage)
+        yield Reply(step, usage, judged.fault or "")
 
 
 def settled(before: Judged, after: Judged) -> Judged:
@@ -119,6 +120,6 @@ def words(step: ModelStep) -> str:
 LINK = LinkManifest(
     "repair",
     lambda parts: Repair(parts.new_id, parts.helped),
-    after=("fallback", "retry"),
+    after=("fallback", "tiers", "retry"),
     required=True,
 )

@@ -42,4 +42,4 @@ def retry(rule: Patience) -> Link:
     return retried
 
 
-LINK = LinkManifest("retry", lambda parts: retry(parts.patience), after=("fallback",))
+LINK = LinkManifest("retry", lambda parts: retry(parts.patience), after=("fallback", "tiers"))

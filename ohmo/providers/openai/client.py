@@ -25,6 +25,7 @@ from ohmo.providers.wire_parts import (
     NO_PICTURES,
     Measure,
     arguments,
+    began,
     classify,
     no_answer,
     out_of_reach,
@@ -80,6 +81,7 @@ class OpenAIClient:
             try:
                 response = await self._post(rendered.body)
                 try:
+                    yield began(response.headers)
                     async for chunk in _answered(response):
                         text = reading.feed(chunk)
                         if text:

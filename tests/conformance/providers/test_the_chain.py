@@ -6,13 +6,16 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import get_args
 
 import aiohttp
 import pytest
 
+from ohmo.config.agent import CHAIN
 from ohmo.contracts.errors import CutOff, OhmoError, Overloaded, TooLong
 from ohmo.contracts.messages import Text, ToolCall
-from ohmo.contracts.provider import Delta, ModelEvent, Notice, Reply, Restarted
+from ohmo.contracts.provider import Delta, ModelEvent, Notice, Purpose, Reply, Restarted
 from ohmo.discovery import load, scan
 from ohmo.providers.build import Model, manifests, model
 from ohmo.providers.middleware.link import Patience
@@ -94,6 +97,35 @@ async def test_a_fault_that_stays_ends_after_four_calls_and_then_asks_the_spare_
             isinstance(event, Notice) and "Asking openai m-2 instead" in event.line
             for event in events
         )
+
+
+async def test_a_limit_of_an_hour_is_nobodys_wait_but_the_spare_profiles_work() -> None:
+    turns = [Turn(status=429, retry_after=3_600)]
+    async with house("openai", turns, [Turn(text="spare here")] * 2) as (made, one, two):
+        for asked in (1, 2):
+            text, events = await said(made)
+            assert (text, one.count, two.count) == ("spare here", 1, asked)
+    assert any(
+        isinstance(event, Notice)
+        and event.line.startswith("m-1: its rate limit is used up for 3")
+        and event.line.endswith("Asking openai m-2 instead.")
+        for event in events
+    )
+
+
+async def test_calls_of_every_purpose_go_through_the_order_that_is_asked_for() -> None:
+    order = [name for name in CHAIN if name not in ("retry", "rate")]
+    async with serving(ModelServer(default=lambda _: Turn(status=500))) as one:
+        wanted = [Endpoint("openai", ("m-1", "m-2"), one.url, "key", hints=False)]
+        made = await model(wanted, manifests(scan), load, {}, patience=QUICK, order=order)
+        for number, purpose in enumerate(get_args(Purpose), 1):
+            request = replace(Conversation("m-2").says("hello"), purpose=purpose)
+            with pytest.raises(Overloaded):
+                _ = [event async for event in made.call(request)]
+            assert one.count == number
+        await made.aclose()
+    asked = [request.body["model"] for request in one.asked]
+    assert asked == ["m-2", "m-1", "m-1", *["m-2"] * 5]
 
 
 async def test_without_a_spare_profile_the_error_says_what_it_was() -> None:

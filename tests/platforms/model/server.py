@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from aiohttp import web
 
 from tests.platforms.model import anthropic_wire, openai_wire, responses_wire
+from tests.platforms.model.limits import Limits
 from tests.platforms.model.script import Asked, Script, Turn, echo
 from tests.platforms.model.validity import anthropic_fault, openai_fault
 
@@ -30,7 +31,7 @@ class ModelServer:
     being streamed right now. ``go``: set, nobody is held any more (``Turn.hold``).
 
     ``strict`` refuses with 400 what the real endpoint would refuse. ``models``: what GET /v1/models
-    lists and what exists (empty: any)."""
+    lists and what exists (empty: any). ``limits``: what is over them is refused with 429."""
 
     def __init__(
         self,
@@ -39,7 +40,9 @@ class ModelServer:
         default: Script = echo,
         strict: bool = True,
         models: Sequence[str] = (),
+        limits: Limits | None = None,
     ) -> None:
+        self.limits = limits
         self.script: deque[Turn | Script] = deque(script)
         self.default = default
         self.strict = strict
@@ -52,6 +55,7 @@ class ModelServer:
         self.open = 0
         self.dropped = 0  # answers whose reader went away
         self.bills: list[dict[str, int]] = []  # of every answer that began: tokens, as it was told
+        self.billed_models: list[str] = []  # whose they are
         self.count = 0
         self.url = ""
 
@@ -82,18 +86,21 @@ class ModelServer:
         elif self.models and body["model"] not in self.models:
             turn = Turn(status=404, message=f"model: {body['model']}")
         if turn.status != 200 and not turn.in_stream:
-            return self._refusal(turn, anthropic_wire.error(turn, turn.status))
+            return self._refusal(request, turn, anthropic_wire.error(turn, turn.status))
         text = self._text(turn, asked)
         events = anthropic_wire.events(turn, text, body["model"], len(asked.raw) // 4)
         return await self._stream(
-            request, turn, (anthropic_wire.frame(name, data) for name, data in events)
+            request,
+            turn,
+            (anthropic_wire.frame(name, data) for name, data in events),
+            body["model"],
         )
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
         asked, turn = await self._openai(request, openai_fault)
         body = asked.body
         if turn.status != 200 and not turn.in_stream:
-            return self._refusal(turn, openai_wire.error(turn, turn.status))
+            return self._refusal(request, turn, openai_wire.error(turn, turn.status))
         usage = bool((body.get("stream_options") or {}).get("include_usage"))
         chunks = openai_wire.chunks(
             turn, self._text(turn, asked), body["model"], len(asked.raw) // 4, with_usage=usage
@@ -104,15 +111,15 @@ class ModelServer:
             if not (turn.no_end or turn.in_stream):
                 yield openai_wire.DONE
 
-        return await self._stream(request, turn, frames())
+        return await self._stream(request, turn, frames(), body["model"])
 
     async def _responses(self, request: web.Request) -> web.StreamResponse:
         asked, turn = await self._openai(request, responses_wire.fault)
         if turn.status != 200 and not turn.in_stream:
-            return self._refusal(turn, openai_wire.error(turn, turn.status))
+            return self._refusal(request, turn, openai_wire.error(turn, turn.status))
         model, text = asked.body["model"], self._text(turn, asked)
         events = responses_wire.events(turn, text, model, len(asked.raw) // 4)
-        return await self._stream(request, turn, map(responses_wire.frame, events))
+        return await self._stream(request, turn, map(responses_wire.frame, events), model)
 
     async def _openai(
         self, request: web.Request, fault_of: Callable[[Mapping[str, Any]], str | None]
@@ -132,6 +139,10 @@ class ModelServer:
 
     async def _turn(self, request: web.Request) -> tuple[Asked, Turn]:
         asked = Asked(request.path, dict(request.headers), await request.read(), time.monotonic())
+        if self.limits is not None:
+            refused = self.limits.over(len(asked.raw) // 4)
+            if refused is not None:
+                return asked, refused
         if SUMMARISE in asked.raw:
             self.summaries.append(asked)
             return asked, self.summary(asked)
@@ -151,21 +162,28 @@ class ModelServer:
             return ""
         return turn.text if turn.text is not None else "echo: " + asked.said
 
-    def _refusal(self, turn: Turn, body: dict[str, Any]) -> web.Response:
-        headers = {} if turn.retry_after is None else {"retry-after": f"{turn.retry_after:g}"}
+    def _refusal(self, request: web.Request, turn: Turn, body: dict[str, Any]) -> web.Response:
+        headers = self._told(request)
+        if turn.retry_after is not None:
+            headers["retry-after"] = f"{turn.retry_after:.9g}"
         return web.json_response(body, status=turn.status, headers=headers)
 
+    def _told(self, request: web.Request) -> dict[str, str]:
+        return {} if self.limits is None else self.limits.headers(request.path)
+
     async def _stream(
-        self, request: web.Request, turn: Turn, frames: Iterator[bytes]
+        self, request: web.Request, turn: Turn, frames: Iterator[bytes], model: str
     ) -> web.StreamResponse:
         response = web.StreamResponse(
             headers={
                 "content-type": "text/event-stream; charset=utf-8",
                 "cache-control": "no-cache",
+                **self._told(request),
             }
         )
         response.enable_chunked_encoding()
         await response.prepare(request)
+        self.billed_models.append(model)
         self.open += 1
         try:
             await self._frames(request, response, turn, frames)
@@ -207,6 +225,14 @@ class ModelServer:
             if turn.between:
                 await asyncio.sleep(turn.between)
         await response.write_eof()
+
+    @property
+    def billed_by_model(self) -> Counter[str]:
+        """The same, by the model that was asked."""
+        sums = Counter[str]()
+        for model, bill in zip(self.billed_models, self.bills, strict=True):
+            sums[model] += sum(bill.values())
+        return sums
 
     @property
     def billed(self) -> int:
