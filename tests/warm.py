@@ -132,7 +132,8 @@ class Zygote:
     ) -> tuple[int, socket.socket]:
         """``fds``: standard input, output, errors. Its pid, and where its exit code will be said.
         Raises OSError when the zygote is gone."""
-        status, theirs = socket.socketpair()
+        # its pid and its end are two messages, also where both are there at once
+        status, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             order = json.dumps([list(words), folder, dict(environ)]).encode() + b"\n"
             socket.send_fds(self._orders, [order], [*fds, theirs.fileno()])
