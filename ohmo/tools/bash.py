@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.processes.job import Command, JobEnded, Stream, child_environment
+from ohmo.processes.job import Command, Job, JobEnded, Stream, child_environment
 from ohmo.processes.keeper import COLUMNS, ROWS
 from ohmo.shell.parsing import DEFAULT_PATH, Shell
 from ohmo.shell.reading import environment_of, reads_only, touched
@@ -24,7 +25,7 @@ from ohmo.tools.results import (
     split_room,
     text_result,
 )
-from ohmo.tools.workbench import Background, Workbench
+from ohmo.tools.workbench import Workbench
 
 
 class BashInput(BaseModel):
@@ -81,13 +82,13 @@ class Bash(PydanticTool):
         try:
             self._bench.spill.mkdir(mode=0o700, parents=True, exist_ok=True)
             if arguments.run_in_background:
-                self._bench.background.check(context.thread)
-                job = await self._bench.processes.start(
-                    self._order(arguments, context, None), lambda _: None
-                )
-                name = self._bench.background.add(
-                    Background(context.thread, arguments.command, job)
-                )
+                order = self._order(arguments, context, None)
+
+                def start(output: Path) -> Awaitable[Job]:
+                    kept = replace(order, spill=output, kept=True)
+                    return self._bench.processes.start(kept, lambda _: None)
+
+                name = await self._bench.background.begin(context.thread, start)
                 running = text_result(
                     context,
                     f"running in the background as {name}; BashOutput reads it, KillShell ends it",
@@ -166,6 +167,12 @@ def job_report(ended: JobEnded, room: int, limit: str = "") -> str:
     elif ended.code or left:
         parts.append(f"[exit code {ended.code}{left}]")
     return "\n".join(part for part in parts if part) or "(no output)"
+
+
+def background_report(name: str, ended: JobEnded, room: int) -> str:
+    """The same of a command in the background."""
+    well = " with exit code 0" if ended.code == 0 and not ended.reason else ""
+    return f"{job_report(ended, room)}\n[{name} has ended{well}]"
 
 
 def output_parts(out: Stream, err: Stream, room: int, where: str) -> list[str]:
