@@ -360,9 +360,13 @@ async def test_what_no_tool_may_read_is_left_out(
     assert "secret" not in now
     assert f"+{tmp_path}/home/.netrc" in now, "where a link leads is told"
     tool = load_tools(bench)["GitDiff"]
-    given = tool.input.model_validate({"revision": "HEAD~3..HEAD"})
+    given = tool.parse({"revision": "HEAD~3..HEAD"})
     ready = judged(tool, given, context)
-    denied = replace(ready.judged, forbidden=lambda path: path.endswith("/b.py"))
+
+    def forbidden(path: str) -> bool:
+        return path.endswith("/b.py")
+
+    denied = replace(ready.judged, forbidden=forbidden)
     output = await tool.run(given, replace(ready, judged=denied, deadline=time.monotonic() + 60))
     assert "b/b.py" not in output.result.text
     assert "left out" in output.result.text
@@ -436,7 +440,7 @@ async def test_a_repository_that_was_exchanged_is_not_opened(
     repository: Path, bench: Workbench, context: CallContext, tmp_path: Path
 ) -> None:
     tool = load_tools(bench)["GitLog"]
-    given = tool.input.model_validate({})
+    given = tool.parse({})
     ready = judged(tool, given, context)
     assert list(ready.judged.reads) == [repository, repository, repository / ".git"]
     shutil.move(repository / ".git", tmp_path / "private")
@@ -452,7 +456,7 @@ def test_what_is_kept_elsewhere_is_judged_too(
     shutil.move(repository / ".git", tmp_path / "private")
     (repository / ".git").write_text(f"gitdir: {tmp_path}/private\n")
     tool = load_tools(bench)["GitStatus"]
-    footprint = tool.footprint(tool.input.model_validate({}), repository)
+    footprint = tool.footprint(tool.parse({}), repository)
     assert footprint.reads == (repository, repository, tmp_path / "private")
     assert footprint.effect == "none"
 
@@ -476,6 +480,50 @@ async def test_a_call_that_is_cancelled_leaves_nothing(
         await asyncio.wait({running}, timeout=30)
         assert running.done()
     assert list(bench.spill.glob("git-*")) == []
+
+
+async def test_whoever_is_asked_about_a_commit_is_told_what_it_runs(
+    call: Call, hostile: Path, repository: Path, git: Git, bench: Workbench
+) -> None:
+    script(repository / ".git/hooks/post-commit", "#!/bin/sh\n")
+    (repository / ".git/hooks/commit-msg").write_text("no program\n")
+    tool = load_tools(bench)["GitCommit"]
+    footprint = tool.footprint(
+        tool.parse({"message": "it's\ndone", "paths": ["a b", "-x"]}), repository
+    )
+    assert footprint.command == (
+        "git add -- 'a b' -x && git commit -m 'it'\"'\"'s\ndone' -- 'a b' -x"
+    )
+    assert footprint.effect == "once"
+    runs, hooks, settings = footprint.note.rsplit("\n", 2)
+    assert runs == f"runs:\n```\n{footprint.command}\n```"
+    assert hooks == (
+        "which runs the hooks pre-commit, post-commit, post-index-change, reference-transaction of"
+        f" `{repository}/.git`"
+    )
+    assert settings.startswith("which obeys settings of the repository that may run something: `")
+    assert settings.endswith(" and more")
+    assert list(hostile.iterdir()) == []
+
+
+async def test_paths_or_what_is_staged_is_committed(call: Call, repository: Path, git: Git) -> None:
+    git("config", "user.name", "Ada")
+    git("config", "user.email", "ada@example.org")
+    (repository / "ünï x.py").unlink()
+    done = await call("GitCommit", message="# third", paths=["ünï x.py", "new.py"])
+    assert not done.error, done.text
+    assert git("show", "--format=%s", "--name-status", "HEAD").splitlines() == [
+        "# third",
+        "",
+        "A\tnew.py",
+        'D\t"\\303\\274n\\303\\257 x.py"',
+    ]
+    assert (await call("GitStatus")).text == "## main\n M a.py\nA  b.py"
+    assert not (await call("GitCommit", message="staged")).error
+    assert git("show", "--format=%s", "--name-only", "HEAD").split() == ["staged", "b.py"]
+    nothing = await call("GitCommit", message="none")
+    assert nothing.error
+    assert "no changes added to commit" in nothing.text
 
 
 def test_without_git_there_is_no_tool_of_it(bench: Workbench, tmp_path: Path) -> None:
