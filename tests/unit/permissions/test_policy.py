@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from permission_house import House
+from permission_house import House, Mode
 
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.outbox import Grant

@@ -178,6 +178,21 @@ async def test_nothing_of_the_repository_is_written(
     assert (await call("GitDiff")).text.count("diff --git") == 1, "the time alone is no change"
 
 
+async def test_a_change_within_the_moment_of_the_index_is_seen(
+    call: Call, repository: Path, git: Git
+) -> None:
+    """Same size, same times: only the index's own age says that the file has to be read."""
+    git("config", "core.trustctime", "false")
+    path = repository / "a.py"
+    path.write_text("same\n")
+    os.utime(path, (1e9, 1e9))
+    git("add", "a.py")
+    path.write_text("emas\n")
+    os.utime(path, (1e9, 1e9))
+    os.utime(repository / ".git/index", (1e9, 1e9))
+    assert "-same\n+emas" in (await call("GitDiff")).text
+
+
 EVERY: tuple[tuple[str, dict[str, Any]], ...] = (
     ("GitStatus", {}),
     ("GitDiff", {}),
