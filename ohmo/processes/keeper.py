@@ -5,8 +5,7 @@ The daemon holds the other end of the keeper's stdin. When the daemon dies, howe
 pipe ends and the keeper ends the command. Orphans of the command become the keeper's children (it
 is a subreaper), so double forks, ``nohup`` and ``setsid`` do not escape. The first line on stdin is
 the order as JSON; later lines are ``stop``, ``leave`` (the daemon stops) and ``read``; on stdout
-every line is one JSON report. Of a command that is ``kept`` all of the output and how it ended stay
-in files, whatever happens to the daemon.
+every line is one JSON report. ``kept``: all of the output and its end stay in files.
 """
 
 from __future__ import annotations
@@ -231,7 +230,7 @@ class Keeper:
             "problem": problem,
         }
         if self._kept:
-            with suppress(OSError):  # then only the daemon of now hears of it
+            with suppress(OSError):  # the daemon of now hears of it
                 self._spill.note(json.dumps(ended).encode())
         self._report("ended", {**self._output(), **ended})
 

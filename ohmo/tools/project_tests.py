@@ -7,10 +7,10 @@ import json
 import re
 import shlex
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -32,6 +32,9 @@ from ohmo.tools.results import (
 )
 from ohmo.tools.workbench import Workbench
 
+if TYPE_CHECKING:
+    from ohmo.triage.outcomes import Form, Outcome
+
 _MOST_SETTINGS = 1 << 20  # bytes of a project's file
 _MOST_REPORT = 16 << 20
 _TARGET = re.compile(rb"^test\s*:(?!=)", re.MULTILINE)
@@ -41,9 +44,6 @@ _LOCKS = (  # which package manager a project is worked on with
     ("bun.lock", "bun run"),
     ("bun.lockb", "bun run"),
 )
-
-
-_Read = Callable[["Form", bytes, Path], "Outcome | None"]
 
 
 def _no_option(text: str) -> str:
@@ -59,28 +59,6 @@ class ProjectTestsInput(BaseModel):
         default=[], max_length=100, description="only these, as the runner names them"
     )
     timeout: float | None = Field(default=None, gt=0, description="seconds")
-
-
-Form = Literal["junit", "go", "cargo", "text"]
-
-
-@record
-class FailedTest:
-    """``at``: FILE:LINE where that is known, or FILE."""
-
-    name: str
-    at: str
-    message: str
-
-
-@record
-class Outcome:
-    """Of one run."""
-
-    passed: int
-    failed: int
-    skipped: int
-    failures: Sequence[FailedTest]
 
 
 @record
@@ -231,7 +209,7 @@ def _outcome(runner: Runner, ended: JobEnded, report: Path, folder: Path) -> Out
         told = content_of(report, _MOST_REPORT)
     elif ended.spill is not None:
         told = content_of(ended.spill, 2 * _MOST_REPORT)
-    read = cast("_Read", load("ohmo.tools.project_results:read"))
+    read = cast("Callable[[Form, bytes, Path], Outcome | None]", load("ohmo.triage.outcomes:read"))
     return read(runner.form, told, folder)
 
 

@@ -17,8 +17,8 @@ from tool_calls import Call
 from ohmo.contracts.messages import ToolResult
 from ohmo.contracts.tool import CallContext
 from ohmo.tools.catalogue import load_tools
-from ohmo.tools.project_results import read
 from ohmo.tools.workbench import Workbench
+from ohmo.triage.outcomes import read
 
 TESTS = """
 import pytest

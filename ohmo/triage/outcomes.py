@@ -7,10 +7,9 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
-from ohmo.tools.project_tests import FailedTest, Form, Outcome
-from ohmo.tools.results import clean
+from channels.record import record
 from ohmo.triage.logs import guarded_junit
 from ohmo.triage.results import BadResults, plain
 
@@ -32,15 +31,37 @@ _CARGO_SAID = re.compile(
 _CARGO_PLACE = re.compile(r"(?:panicked at |panic as expected at )(?:'.*', )?([^\s:]+):(\d+):\d+:?")
 
 
+Form = Literal["junit", "go", "cargo", "text"]
+
+
+@record
+class FailedTest:
+    """``at``: FILE:LINE where that is known, or FILE."""
+
+    name: str
+    at: str
+    message: str
+
+
+@record
+class Outcome:
+    """Of one run."""
+
+    passed: int
+    failed: int
+    skipped: int
+    failures: Sequence[FailedTest]
+
+
 def read(form: Form, data: bytes, folder: Path) -> Outcome | None:
     """``folder``: paths in it are told from there. None: it says nothing of tests."""
     match form:
         case "junit":
             return _from_junit(data, folder)
         case "go":
-            return _from_go(clean(data))
+            return _from_go(data.decode("utf-8", "replace"))
         case "cargo":
-            return _from_cargo(clean(data))
+            return _from_cargo(data.decode("utf-8", "replace"))
         case "text":
             return None
 
