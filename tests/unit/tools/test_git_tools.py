@@ -438,6 +438,36 @@ def _led_elsewhere(work: Path, home: Path) -> None:
     (work / ".git/index").symlink_to(home / ".netrc")
 
 
+async def test_how_a_repository_is_kept_is_heeded(call: Call, work: Path, git: Git) -> None:
+    """Its object format and line ends; and a submodule is a repository of its own."""
+    git("init", "-qb", "main", "--object-format=sha256")
+    git("config", "core.autocrlf", "true")
+    git("config", 'remote.odd "\\ name].fetch', "+refs/heads/*:refs/remotes/odd/*")
+    (work / "a.txt").write_bytes(b"one\r\ntwo\r\n")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    (work / "a.txt").write_bytes(b"one\r\ntwo\r\nthree\r\n")
+    diff = (await call("GitDiff")).text
+    assert diff.endswith("\n one\n two\n+three")
+    assert len((await call("GitLog", full=True)).text.split()[1]) == 64
+    (work / "other").mkdir()
+    git("init", "-qb", "main", cwd=work / "other")
+    (work / "other/x").write_text("x\n")
+    git("add", ".", cwd=work / "other")
+    git("commit", "-qm", "theirs", cwd=work / "other")
+    (work / "top").mkdir()
+    git("init", "-qb", "main", cwd=work / "top")
+    add = ("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(work / "other"))
+    git(*add, "sub", cwd=work / "top")
+    told = await call("GitLog", repository="top/sub")
+    assert told.text.startswith(f"[repository {work}/top/sub]\n")
+    assert told.text.endswith(": theirs")
+    (work / "top/sub/x").write_text("y\n")
+    git("commit", "-qam", "more", cwd=work / "top/sub")
+    assert " M sub" not in (await call("GitStatus", repository="top", paths=["top/x"])).text
+    assert "AM sub" in (await call("GitStatus", repository="top")).text
+
+
 @pytest.mark.parametrize("prepare", [_packed, _lent, _led_elsewhere])
 async def test_what_belongs_to_somebody_else_is_not_followed(
     call: Call, repository: Path, tmp_path: Path, prepare: Callable[[Path, Path], None]
