@@ -33,6 +33,19 @@ SETTINGS = """[core]
 """
 #: Files are kept byte for byte: no conversion, no filter (gitattributes(5)).
 ATTRIBUTES = "* -text -ident -filter !eol !crlf !working-tree-encoding\n"
+#: What git is handed besides, whoever's repository it reads (git(1)): no settings of the person or
+#: the system, nothing fetched, nothing asked.
+ALONE = {
+    "LC_ALL": "C",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+}
 SECONDS = 10.0  # of a call that has no other bound
 
 
@@ -54,21 +67,13 @@ class Git:
     def environment(self, index: str = "index") -> dict[str, str]:
         """Everything that git is handed (git(1)); nothing is inherited."""
         environ = {
+            **ALONE,
             "PATH": self.path,
             "HOME": str(self.folder),
             "XDG_CONFIG_HOME": str(self.folder),
-            "LC_ALL": "C",
             "GIT_DIR": str(self.folder),
             "GIT_WORK_TREE": str(self.root),
             "GIT_INDEX_FILE": str(self.folder / index),
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_CONFIG_GLOBAL": "/dev/null",
-            "GIT_ATTR_NOSYSTEM": "1",
-            "GIT_NO_LAZY_FETCH": "1",
-            "GIT_ALLOW_PROTOCOL": "none",
-            "GIT_TERMINAL_PROMPT": "0",
-            "GIT_NO_REPLACE_OBJECTS": "1",
-            "GIT_OPTIONAL_LOCKS": "0",
         }
         if self.borrowed is not None:
             escaped = str(self.borrowed).replace("\\", "\\\\").replace('"', '\\"')

@@ -45,7 +45,7 @@ class Theirs:
         known, settings = self._settings
         if content != known:
             told = git("config", "--file", "-", "--null", "--list", told=content)
-            settings = _pairs(told)
+            settings = pairs(told)
             self._settings = (content, settings)
         return settings
 
@@ -59,7 +59,7 @@ class Theirs:
         for where in ("--system", "--global"):
             asked = ["git", "config", where, "--includes", "--null", "--list"]
             answer = run(asked, Path("/"), environ)
-            found |= _pairs(answer.stdout) if answer.returncode == 0 else {}
+            found |= pairs(answer.stdout) if answer.returncode == 0 else {}
         home = self._user.get("XDG_CONFIG_HOME") or f"{self._user['HOME']}/.config"
         found.setdefault(_IGNORES, f"{home}/git/ignore")
         return found
@@ -111,7 +111,7 @@ def content_of(path: Path, most: int) -> bytes:
         return b""
 
 
-def _pairs(answer: bytes) -> dict[str, str]:
+def pairs(answer: bytes) -> dict[str, str]:
     """The last value of each setting of ``git config --null --list``."""
-    pairs = (entry.partition("\n") for entry in names(answer))
-    return {name: value for name, _, value in pairs}
+    entries = (entry.partition("\n") for entry in names(answer))
+    return {name: value for name, _, value in entries}

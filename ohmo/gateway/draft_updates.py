@@ -39,6 +39,7 @@ _ICONS = {
     "Bash": "💻",
     "BashOutput": "💻",
     "KillShell": "💻",
+    "ProjectTests": "🧪",
     "Glob": "🔍",
     "Grep": "🔍",
     "Symbols": "🔍",
@@ -57,6 +58,7 @@ _ICONS = {
 _FAMILIES = (
     ("mcp__", "🔌"),
     ("Cron", "⏰"),
+    ("Git", "🌿"),
     ("Memory", "🧠"),
     ("Task", "🤖"),
     ("Team", "🤖"),

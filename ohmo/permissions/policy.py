@@ -115,7 +115,8 @@ class Policy:
             granted = [rule for rule in granted if rule.tool in READERS]
         if footprint.command is not None:
             ruling = self._commands.rule(footprint.command, context, granted)
-            return replace(ruling, rule=as_written(ruling.rule), reason=as_written(ruling.reason))
+            ruling = replace(ruling, rule=as_written(ruling.rule), reason=as_written(ruling.reason))
+            return ruling if call.name == "Bash" else self._by_name(call.name, ruling, granted)
         return self._layers(call.name, footprint, paths, context, granted)
 
     def remembered(
@@ -151,6 +152,25 @@ class Policy:
             return Ruling("deny", "sensitive", str(path), f"{why}; {_BY_HAND}", remember=False)
         return None
 
+    def _by_name(self, tool: str, command: Ruling, granted: Sequence[Rule]) -> Ruling:
+        """Of a tool that runs a command: what rules say that are about the tool itself."""
+
+        def first(rules: Sequence[Rule]) -> Rule | None:
+            return self._first(rules, tool, Footprint(), Paths((), ()), every=True)
+
+        denied = first(self._rules.deny)
+        if denied is not None:
+            return _denied(denied)
+        if command.verdict == "deny":
+            return command
+        asked = first(self._rules.ask)
+        if asked is not None:
+            return _asked(asked)
+        allowed = first((*self._rules.allow, *granted))
+        if allowed is None or command.verdict == "allow" or command.layer != "mode":
+            return command
+        return Ruling("allow", "allow", allowed.text)
+
     def _layers(
         self,
         tool: str,
@@ -161,12 +181,10 @@ class Policy:
     ) -> Ruling:
         denied = self._first(self._rules.deny, tool, footprint, paths, every=False)
         if denied is not None:
-            why = f"the rule deny {denied.text} forbids it"
-            return Ruling("deny", "deny", denied.text, why, remember=False)
+            return _denied(denied)
         asked = self._first(self._rules.ask, tool, footprint, paths, every=False)
         if asked is not None:
-            why = f"the rule ask {asked.text} wants a person's word"
-            return Ruling("ask", "ask", asked.text, why, remember=False)
+            return _asked(asked)
         for path in footprint.writes:
             place = self._protected.reached(context.cwd / path)
             if place is not None and context.mode == "plan":
@@ -212,6 +230,16 @@ class Policy:
             if quantified(checks):
                 return rule
         return None
+
+
+def _denied(rule: Rule) -> Ruling:
+    why = f"the rule deny {rule.text} forbids it"
+    return Ruling("deny", "deny", rule.text, why, remember=False)
+
+
+def _asked(rule: Rule) -> Ruling:
+    why = f"the rule ask {rule.text} wants a person's word"
+    return Ruling("ask", "ask", rule.text, why, remember=False)
 
 
 def granted_rules(grants: Sequence[Grant], context: CallContext) -> list[Rule]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import secrets
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from channels.record import record
+from ohmo.processes.keeper import WITH_THE_DAEMON
 from ohmo.processes.process_tree import MARK, sweep
 
 Progress = Callable[[str], None]
@@ -113,9 +115,10 @@ class Job:
                 answer.cancel()
             return (await asyncio.shield(self.ended)).output
 
-    def stop(self) -> None:
-        """TERM to everything, KILL after the grace. Await ``ended`` for the end."""
-        self._say(b"stop\n")
+    def stop(self, word: Literal["stop", "leave"] = "stop") -> None:
+        """TERM to everything, KILL after the grace. Await ``ended`` for the end. ``leave``: because
+        the daemon stops."""
+        self._say(f"{word}\n".encode())
         due = asyncio.get_running_loop().time() + self._patience
         if self._end is None or self._end.cancelled() or self._end.when() > due:
             if self._end is not None:
@@ -156,17 +159,7 @@ class Job:
                 elif "output" in report:
                     self._outputs.put_nowait(_output(report["output"]))
                 else:
-                    last_words = report["ended"]
-                    ended = JobEnded(
-                        output=_output(last_words),
-                        code=last_words["code"],
-                        signal=last_words["signal"],
-                        reason=last_words["reason"],
-                        left=last_words["left"],
-                        spill=Path(last_words["spill"]) if last_words["spill"] else None,
-                        problem=last_words["problem"],
-                        cut=last_words["cut"],
-                    )
+                    ended = _ended(report["ended"], _output(report["ended"]))
         finally:
             if self._keeper.stdin is not None:
                 self._keeper.stdin.close()
@@ -176,6 +169,42 @@ class Job:
         if ended is None:
             await asyncio.to_thread(sweep, self._mark)
         return ended or JobEnded(Output(), None, "SIGKILL", "its keeper was killed", 0, None)
+
+
+def _ended(told: Mapping[str, Any], output: Output) -> JobEnded:
+    return JobEnded(
+        output=output,
+        code=told["code"],
+        signal=told["signal"],
+        reason=told["reason"],
+        left=told["left"],
+        spill=Path(told["spill"]) if told["spill"] else None,
+        problem=told["problem"],
+        cut=told["cut"],
+    )
+
+
+def kept_end(path: Path, keep: int) -> JobEnded:
+    """How a ``kept`` command ended whose daemon is gone, and its outputs, one among the other:
+    ``keep`` bytes of the head and of the tail of ``path``."""
+    for file in (path, path.with_name(f"{path.name}.part")):  # the second: its keeper was killed
+        try:
+            with file.open("rb") as opened:
+                size = opened.seek(0, os.SEEK_END)
+                opened.seek(0)
+                head = opened.read(keep)
+                opened.seek(max(len(head), size - keep))
+                out = Output(Stream(head, opened.read(keep), size))
+                break
+        except OSError:
+            continue
+    else:
+        out, file = Output(), None
+    try:
+        told = json.loads(path.with_name(f"{path.name}.end").read_bytes())
+        return replace(_ended(told, out), spill=file)
+    except (OSError, ValueError, KeyError, TypeError):
+        return JobEnded(out, None, None, WITH_THE_DAEMON, 0, file)
 
 
 def _output(report: dict[str, Any]) -> Output:
@@ -190,7 +219,7 @@ def _stream(part: tuple[str, str, int]) -> Stream:
 @record
 class Command:
     """What to run. ``timeout`` in seconds, None: until stopped. ``keep``: bytes of head and of tail
-    kept of each stream."""
+    kept of each stream. ``kept``: its output and its end stay in files (``kept_end``)."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -199,6 +228,7 @@ class Command:
     timeout: float | None
     keep: int = 12 * 1024
     terminal: bool = False
+    kept: bool = False
     spill_half: int = field(default=8 * 1024 * 1024)
 
 
@@ -255,6 +285,7 @@ class ProcessRunner:
             "timeout": command.timeout,
             "keep": command.keep,
             "terminal": command.terminal,
+            "kept": command.kept,
             "spill_half": command.spill_half,
             "grace": self._grace,
         }

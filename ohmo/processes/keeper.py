@@ -4,7 +4,8 @@ everything the command starts, keeps head and tail of its outputs, and spills th
 The daemon holds the other end of the keeper's stdin. When the daemon dies, however it dies, that
 pipe ends and the keeper ends the command. Orphans of the command become the keeper's children (it
 is a subreaper), so double forks, ``nohup`` and ``setsid`` do not escape. The first line on stdin is
-the order as JSON; later lines are ``stop`` and ``read``; on stdout every line is one JSON report.
+the order as JSON; later lines are ``stop``, ``leave`` (the daemon stops) and ``read``; on stdout
+every line is one JSON report. ``kept``: all of the output and its end stay in files.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ _KEYBOARD = 5.0  # seconds a read of the terminal may block
 _STEP = 1 << 20  # bytes copied at once within a spill file
 _PUSH = 8 << 20  # bytes of a spill file that wait for the disk
 _NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+WITH_THE_DAEMON = "the daemon ended, and its commands with it"
 
 
 class Keeper:
@@ -47,7 +49,9 @@ class Keeper:
         self._grace = float(order["grace"])
         self._keep = int(order["keep"])
         self._deadline = time.monotonic() + float(order["timeout"]) if order["timeout"] else None
-        self._spill = Spill(order["spill"], self._keep, int(order["spill_half"]))
+        self._kept = bool(order["kept"])
+        quiet = 0 if self._kept else self._keep
+        self._spill = Spill(order["spill"], quiet, int(order["spill_half"]))
         self._out = Ends(self._keep, self._keep)
         self._err = Ends(self._keep, self._keep)
         self._reason = ""
@@ -134,13 +138,15 @@ class Keeper:
     def _obey(self) -> bool:
         data = os.read(0, 4096)
         if not data:
-            self._stop("the daemon went away")
+            self._stop(WITH_THE_DAEMON)
             return False
         self._commands += data
         *lines, self._commands = self._commands.split(b"\n")
         for line in lines:
             if line == b"stop":
                 self._stop("stopped")
+            elif line == b"leave":
+                self._stop(WITH_THE_DAEMON)
             elif line == b"read":
                 self._report("output", self._output())
                 former = self._out
@@ -205,7 +211,7 @@ class Keeper:
 
     def _finish(self) -> None:
         assert self._status is not None
-        if self._reason == "the daemon went away":
+        if self._reason == WITH_THE_DAEMON and not self._kept:
             self._spill.drop()
             return
         code = os.waitstatus_to_exitcode(self._status)
@@ -214,19 +220,19 @@ class Keeper:
             spill = self._spill.finish()
         except OSError as error:
             problem = str(error)
-        self._report(
-            "ended",
-            {
-                **self._output(),
-                "code": code if code >= 0 else None,
-                "signal": signal.Signals(-code).name if code < 0 else None,
-                "reason": self._reason,
-                "left": self._left,
-                "spill": spill,
-                "cut": self._spill.cut,
-                "problem": problem,
-            },
-        )
+        ended = {
+            "code": code if code >= 0 else None,
+            "signal": signal.Signals(-code).name if code < 0 else None,
+            "reason": self._reason,
+            "left": self._left,
+            "spill": spill,
+            "cut": self._spill.cut,
+            "problem": problem,
+        }
+        if self._kept:
+            with suppress(OSError):  # the daemon of now hears of it
+                self._spill.note(json.dumps(ended).encode())
+        self._report("ended", {**self._output(), **ended})
 
     def _report(self, kind: str, body: object) -> None:
         data = json.dumps({kind: body}).encode() + b"\n"
@@ -356,6 +362,13 @@ class Spill:
         # ``channels.durable`` would bring pathlib into every keeper
         os.replace(self._part, self._path)  # noqa: PTH105
         return self._path
+
+    def note(self, end: bytes) -> None:
+        """Leaves ``PATH.end``, whole or not at all. Raises OSError."""
+        file = os.open(self._path + ".end.part", _NEW_FILE, 0o600)
+        os.write(file, end)
+        os.close(file)
+        os.replace(self._path + ".end.part", self._path + ".end")  # noqa: PTH105
 
     @staticmethod
     def _copy(source: int, target: int, start: int, count: int) -> None:

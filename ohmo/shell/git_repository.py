@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from channels.record import record
@@ -65,8 +66,15 @@ class Repository:
 
     #: What git reads, absolute: the one that holds the repository, and where it is kept.
     folders: tuple[str, ...]
-    #: A setting (or what else) that is not known to run nothing; "" when there is none.
-    unknown: str
+    #: A setting that is not known to run nothing; "" when there is none.
+    setting: str = ""
+    #: What git might take for a part of it and is none, or is somebody else's; "": nothing.
+    strange: str = ""
+
+    @property
+    def unknown(self) -> str:
+        """Why git may run or read anything here; "" when it may not."""
+        return self.setting or self.strange
 
 
 def repository_at(folder: str) -> Repository | None:
@@ -78,30 +86,32 @@ def repository_at(folder: str) -> Repository | None:
             if not os.path.isdir(own):  # noqa: PTH112 - text
                 line = _line(own)  # of a worktree or a submodule
                 if line is None or not line.startswith("gitdir: "):
-                    return Repository((top,), ".git")
+                    return Repository((top,), strange=".git")
                 own = real(os.path.join(os.path.dirname(own), line[8:]))  # noqa: PTH118, PTH120
             if not os.path.lexists(f"{own}/commondir"):
-                return Repository((top, own), _unknown(top, own, own))
+                return Repository((top, own), _unknown_setting(top, own), _strange(own, own))
             shared = _line(f"{own}/commondir")
             if shared is None:
-                return Repository((top, own), "commondir")
+                return Repository((top, own), strange="commondir")
             common = real(os.path.join(own, shared))  # noqa: PTH118 - text
-            return Repository((top, own, common), _unknown(top, own, common))
+            setting = _unknown_setting(top, common)
+            return Repository((top, own, common), setting, _strange(own, common))
         if all(os.path.lexists(f"{top}/{name}") for name in ("HEAD", "objects", "refs")):
-            return Repository((top,), "a repository without a .git folder")
+            return Repository((top,), strange="a repository without a .git folder")
     return None
 
 
-def _unknown(top: str, own: str, common: str) -> str:
+def _unknown_setting(top: str, common: str) -> str:
+    ours = next(unknown_settings(f"{common}/config", _HARMLESS), "")
+    return ours or next(unknown_settings(f"{top}/.gitmodules", _MODULES), "")
+
+
+def _strange(own: str, common: str) -> str:
     head = _line(f"{own}/HEAD")
     folders = (f"{common}/objects", f"{common}/refs")
     entered = all(os.access(f"{each}/.", os.X_OK) for each in folders)
     if not entered or head is None or not _HEAD.fullmatch(head):
         return ".git"  # git passes over it, and takes one further above
-    for name, harmless in ((f"{common}/config", _HARMLESS), (f"{top}/.gitmodules", _MODULES)):
-        setting = _first_unknown(name, harmless)
-        if setting:
-            return setting
     if os.path.lexists(f"{common}/objects/info/alternates"):
         return "objects/info/alternates"
     return _elsewhere(own) or (_elsewhere(common) if common != own else "")
@@ -151,17 +161,19 @@ def _line(path: str) -> str | None:
     return text.rstrip("\r\n") if len(text) <= _LONGEST and "\0" not in text else None
 
 
-def _first_unknown(path: str, known: re.Pattern[str]) -> str:
-    """The first setting of a file that ``known`` does not name; "" when all are."""
+def unknown_settings(path: str, known: re.Pattern[str] = _HARMLESS) -> Iterator[str]:
+    """The settings of a file that ``known`` does not name, or why they cannot be told."""
     try:
         with open(path, encoding="utf-8", errors="replace", newline="") as file:  # noqa: PTH123
             text = file.read(_MOST + 1)
     except FileNotFoundError:
-        return ""
+        return
     except OSError as error:
-        return error.strerror or str(error)
+        yield error.strerror or str(error)
+        return
     if len(text) > _MOST:
-        return f"{path}: more than {_MOST} bytes"
+        yield f"{path}: more than {_MOST} bytes"
+        return
     section = ""
     for line in text.split("\n"):
         rest = line.strip(" \t\r\ufeff")
@@ -173,5 +185,4 @@ def _first_unknown(path: str, known: re.Pattern[str]) -> str:
         setting = _SETTING.fullmatch(rest)
         name = f"{section}.{setting[1]}".lower() if setting is not None else rest
         if setting is None or not known.fullmatch(name):
-            return name
-    return ""
+            yield name

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.processes.job import Command, JobEnded, Stream, child_environment
+from ohmo.processes.job import Command, Job, JobEnded, Stream, child_environment
 from ohmo.processes.keeper import COLUMNS, ROWS
 from ohmo.shell.parsing import DEFAULT_PATH, Shell
 from ohmo.shell.reading import environment_of, reads_only, touched
@@ -24,7 +25,7 @@ from ohmo.tools.results import (
     split_room,
     text_result,
 )
-from ohmo.tools.workbench import Background, Workbench
+from ohmo.tools.workbench import Workbench
 
 
 class BashInput(BaseModel):
@@ -71,42 +72,53 @@ class Bash(PydanticTool):
         )
 
     async def run(self, arguments: BashInput, context: CallContext) -> ToolOutput:
-        reason = waits_for_keyboard(
-            self._shell.parse(arguments.command, context.cwd), terminal=arguments.terminal
-        )
-        if reason is not None:
-            return error_result(context, f"not run: {reason}")
-        if not context.cwd.is_dir():
-            return error_result(context, f"not run: the working directory {context.cwd} is gone")
         try:
-            self._bench.spill.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._fit(arguments, context)
             if arguments.run_in_background:
-                self._bench.background.check(context.thread)
-                job = await self._bench.processes.start(
-                    self._order(arguments, context, None), lambda _: None
-                )
-                name = self._bench.background.add(
-                    Background(context.thread, arguments.command, job)
-                )
+                order = self._order(arguments, context, None)
+
+                def start(output: Path) -> Awaitable[Job]:
+                    kept = replace(order, spill=output, kept=True)
+                    return self._bench.processes.start(kept, lambda _: None)
+
+                name = await self._bench.background.begin(context.thread, start)
                 running = text_result(
                     context,
                     f"running in the background as {name}; BashOutput reads it, KillShell ends it",
                 )
                 tools = ("BashOutput", "KillShell")
                 return replace(running, result=replace(running.result, tools=tools))
-            seconds, way_out = self._time(arguments.timeout, context.deadline - time.monotonic())
-            ended = await self._bench.processes.run(
-                self._order(arguments, context, seconds), context.progress
-            )
+            ended, limit = await self.ended(arguments, context)
         except ToolError as error:
             return error_result(context, f"not run: {error}")
         except OSError as error:
             return error_result(context, f"not run: {error.strerror or error}")
-        text = job_report(ended, self._limits.bash_output, f"{seconds:.3g} s; {way_out}")
-        for secret in context.secrets.values():
-            text = text.replace(secret, "********")  # what it was lent it tells nobody
+        text = blotted(job_report(ended, self._limits.bash_output, limit), context)
         result = error_result if ended.code != 0 else text_result
         return result(context, text, spill=ended.spill)
+
+    async def ended(
+        self, arguments: BashInput, context: CallContext, more: Mapping[str, str] | None = None
+    ) -> tuple[JobEnded, str]:
+        """How the command ended, and for ``job_report`` its timeout. ``more``: of its environment.
+        Raises ToolError: it is not run; OSError."""
+        self._fit(arguments, context)
+        seconds, way_out = self._time(arguments.timeout, context.deadline - time.monotonic())
+        order = self._order(arguments, context, seconds)
+        order = replace(order, env={**order.env, **(more or {})})
+        ended = await self._bench.processes.run(order, context.progress)
+        return ended, f"{seconds:.3g} s; {way_out}"
+
+    def _fit(self, arguments: BashInput, context: CallContext) -> None:
+        """Raises ToolError: it would wait for a keyboard, or there is no folder to run it in."""
+        reason = waits_for_keyboard(
+            self._shell.parse(arguments.command, context.cwd), terminal=arguments.terminal
+        )
+        if reason is not None:
+            raise ToolError(reason)
+        if not context.cwd.is_dir():
+            raise ToolError(f"the working directory {context.cwd} is gone")
+        self._bench.spill.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def _time(self, wanted: float | None, left: float) -> tuple[float, str]:
         """Seconds the command gets, and what would give it more. ``left``: seconds of the turn."""
@@ -140,6 +152,13 @@ class Bash(PydanticTool):
         )
 
 
+def blotted(text: str, context: CallContext) -> str:
+    """Without the secrets a command was lent: it tells them to nobody."""
+    for secret in context.secrets.values():
+        text = text.replace(secret, "********")
+    return text
+
+
 def job_report(ended: JobEnded, room: int, limit: str = "") -> str:
     """The outputs within ``room`` bytes, then how it ended. ``limit``: its timeout, and what would
     give it more."""
@@ -166,6 +185,12 @@ def job_report(ended: JobEnded, room: int, limit: str = "") -> str:
     elif ended.code or left:
         parts.append(f"[exit code {ended.code}{left}]")
     return "\n".join(part for part in parts if part) or "(no output)"
+
+
+def background_report(name: str, ended: JobEnded, room: int) -> str:
+    """The same of a command in the background."""
+    well = " with exit code 0" if ended.code == 0 and not ended.reason else ""
+    return f"{job_report(ended, room)}\n[{name} has ended{well}]"
 
 
 def output_parts(out: Stream, err: Stream, room: int, where: str) -> list[str]:

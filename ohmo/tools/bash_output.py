@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.bash import job_report, output_parts
+from ohmo.tools.bash import background_report, output_parts
 from ohmo.tools.inputs import PydanticTool
 from ohmo.tools.results import ToolError, description, error_result, text_result
 from ohmo.tools.workbench import Workbench
@@ -32,15 +32,15 @@ class BashOutput(PydanticTool):
 
     async def run(self, arguments: BashOutputInput, context: CallContext) -> ToolOutput:
         try:
-            job = self._jobs.get(arguments.bash_id, context.thread).job
+            background = self._jobs.get(arguments.bash_id, context.thread)
         except ToolError as error:
             return error_result(context, str(error))
-        if job.ended.done():
+        if background.job is None or not background.runs:
+            ended = await background.end(self._room)
             return text_result(
-                context,
-                f"{job_report(job.ended.result(), self._room)}\n[{arguments.bash_id} has ended]",
+                context, background_report(arguments.bash_id, ended, self._room), spill=ended.spill
             )
-        output = await job.read()
+        output = await background.job.read()
         parts = output_parts(output.out, output.err, self._room, "")
         return text_result(context, "\n".join([*parts, f"[{arguments.bash_id} is running]"]))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
-from ohmo.tools.bash import job_report
+from ohmo.tools.bash import background_report
 from ohmo.tools.inputs import PydanticTool
 from ohmo.tools.results import ToolError, description, error_result, text_result
 from ohmo.tools.workbench import Workbench
@@ -32,11 +32,15 @@ class KillShell(PydanticTool):
 
     async def run(self, arguments: KillShellInput, context: CallContext) -> ToolOutput:
         try:
-            job = self._jobs.get(arguments.shell_id, context.thread).job
+            background = self._jobs.get(arguments.shell_id, context.thread)
         except ToolError as error:
             return error_result(context, str(error))
-        await job.close()
-        return text_result(context, job_report(job.ended.result(), self._room))
+        if background.job is not None:
+            await background.job.close()
+        ended = await background.end(self._room)
+        return text_result(
+            context, background_report(arguments.shell_id, ended, self._room), spill=ended.spill
+        )
 
 
 TOOL = KillShell

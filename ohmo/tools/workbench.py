@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
@@ -24,9 +26,9 @@ from ohmo.memory.proposals import Proposal
 from ohmo.memory.scopes import Scope, Viewer
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.processes.answering import AnsweringProcess
-from ohmo.processes.job import Job, ProcessRunner
+from ohmo.processes.job import Job, JobEnded, ProcessRunner, kept_end
 from ohmo.tools.files import FileStamps, Opening
-from ohmo.tools.results import ToolError
+from ohmo.tools.results import ToolError, in_thread
 from ohmo.tools.systems import Systems
 from ohmo.tools.web_addresses import is_elsewhere
 
@@ -98,6 +100,9 @@ class Workbench:
     #: Bytes of one file that can be shown in a place; None: nobody knows now.
     largest: Callable[[Address], int | None] = lambda _: None
 
+    def __post_init__(self) -> None:
+        self.background.keep_in(self.spill / "background")
+
     async def close(self) -> None:
         """Ends what runs for tools; call it when the daemon stops."""
         await self.background.close()
@@ -121,56 +126,119 @@ class Workbench:
 
 @record
 class Background:
-    """A command in the background."""
+    """A command in the background. ``job``: None: it ended with an earlier daemon, or before."""
 
     thread: str
-    command: str
-    job: Job
+    output: Path  # see ``Command.kept``
+    job: Job | None
+
+    @property
+    def runs(self) -> bool:
+        return self.job is not None and not self.job.ended.done()
+
+    async def end(self, keep: int) -> JobEnded:
+        """How it ended, once it has. ``keep``: bytes of head and tail of its output."""
+        if self.job is not None:
+            return await asyncio.shield(self.job.ended)
+        return await in_thread(lambda: kept_end(self.output, keep))
+
+
+_NAME = re.compile(r"bash_(\d{1,9})")
+_MOST_ENDED = 32  # commands that stay readable, and bytes of their output
+_MOST_OUTPUT = 256 << 20
 
 
 class BackgroundJobs:
-    """By id; each thread sees its own. Ended jobs stay readable until room is needed."""
+    """By id; each thread sees its own. Ended ones stay readable until room is needed, also after a
+    restart, which ends all of them: of each there are ``NAME.thread`` with its thread, and what its
+    keeper leaves. ``most``: that run at once in a thread."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._jobs: dict[str, Background] = {}
+        self._folder = Path()
+        self._found = False
         self._count = 0
+        self._jobs: dict[str, Background] = {}
 
-    def check(self, thread: str) -> None:
-        """Raises ToolError when the thread has too many running."""
-        own = [name for name, each in self._jobs.items() if each.thread == thread]
-        if sum(not self._jobs[name].job.ended.done() for name in own) >= self._most:
+    def keep_in(self, folder: Path) -> None:
+        """Finds what is there when somebody first asks."""
+        self._folder = folder
+
+    async def begin(self, thread: str, start: Callable[[Path], Awaitable[Job]]) -> str:
+        """The id of a new one. ``start``: told where its output goes. Raises ToolError when the
+        thread has too many running; OSError."""
+        jobs = self._known()
+        own = [name for name, each in jobs.items() if each.thread == thread and each.runs]
+        if len(own) >= self._most:
             raise ToolError(
                 f"{self._most} commands run in the background already ({', '.join(own)}); stop one"
                 " with KillShell"
             )
-
-    def add(self, background: Background) -> str:
-        ended = [name for name, each in self._jobs.items() if each.job.ended.done()]
-        for name in ended[: max(0, len(ended) - 32)]:
-            del self._jobs[name]
         self._count += 1
         name = f"bash_{self._count}"
-        self._jobs[name] = background
+        output = self._folder / f"{name}.txt"
+
+        def note() -> None:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            with replacing(self._folder / f"{name}.thread") as file:
+                file.write(thread.encode())
+
+        await in_thread(note)
+        try:
+            job = await start(output)
+        except BaseException:
+            self._forget(name)
+            raise
+        jobs[name] = Background(thread, output, job)
+        await in_thread(self._tidy)
         return name
 
     def get(self, name: str, thread: str) -> Background:
         """Raises ToolError when there is no such job in this thread."""
-        background = self._jobs.get(name)
+        background = self._known().get(name)
         if background is None or background.thread != thread:
             own = [each for each, job in self._jobs.items() if job.thread == thread]
             raise ToolError(
-                f"no background command {name!r}; there is"
-                f" {', '.join(own) if own else 'none (a restart ends them)'}"
+                f"no background command {name!r}; there is {', '.join(own) if own else 'none'}"
             )
         return background
 
     async def close(self) -> None:
         """Ends all of them; call it when the daemon stops."""
-        for each in self._jobs.values():
-            each.job.stop()
-        for each in self._jobs.values():
-            await each.job.close()
+        jobs = [each.job for each in self._jobs.values() if each.job is not None]
+        for job in jobs:
+            job.stop("leave")
+        for job in jobs:
+            await job.close()
+
+    def _known(self) -> dict[str, Background]:
+        """The oldest first."""
+        if not self._found:
+            self._found = True
+            paths = self._folder.glob("bash_*.thread")
+            numbers = {int(match[1]) for path in paths if (match := _NAME.fullmatch(path.stem))}
+            for number in sorted(numbers):
+                self._count = number
+                output = self._folder / f"bash_{number}.txt"
+                with suppress(OSError, UnicodeDecodeError):
+                    thread = output.with_suffix(".thread").read_text(encoding="utf-8")
+                    self._jobs[output.stem] = Background(thread, output, None)
+        return self._jobs
+
+    def _tidy(self) -> None:
+        ended = [(name, each) for name, each in self._jobs.items() if not each.runs]
+        size = 0
+        for number, (name, each) in enumerate(reversed(ended)):
+            with suppress(OSError):
+                size += each.output.stat().st_size
+            if number >= _MOST_ENDED or size > _MOST_OUTPUT:
+                del self._jobs[name]
+                self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        for end in ("thread", "txt", "txt.part", "txt.end"):
+            with suppress(OSError):
+                (self._folder / f"{name}.{end}").unlink()
 
 
 def has_scheduler(workbench: Workbench) -> bool:

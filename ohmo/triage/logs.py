@@ -149,20 +149,7 @@ def read_junit(data: bytes, *, stream: str = "tests", commit: str = "", url: str
     wrong."""
     from junitparser import JUnitXml  # 50 ms, for whoever has such a report
 
-    if len(data) > MOST_BYTES:
-        raise BadResults(f"JUnit XML: {len(data)} bytes; at most {MOST_BYTES} are read")
-    guard = _JunitGuard()
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
-    parser.StartDoctypeDeclHandler = guard.refuse
-    parser.StartElementHandler = guard.start
-    parser.CharacterDataHandler = guard.text
-    parser.EndElementHandler = guard.end
-    try:
-        parser.Parse(data, True)
-    except expat.ExpatError as error:
-        what = expat.ErrorString(error.code)
-        raise BadResults(f"JUnit XML: line {error.lineno}: {what}; is the file whole?") from error
+    guard = guarded_junit(data)
     suites = list(JUnitXml.fromroot(cast("Any", guard.root)))
     if not suites:
         raise BadResults("JUnit XML: there is no <testsuite>; is it a test report?")
@@ -179,11 +166,35 @@ def read_junit(data: bytes, *, stream: str = "tests", commit: str = "", url: str
     )
 
 
-class _JunitGuard:
-    """Told what the parser meets; ``root`` is what junitparser gets of it."""
+def guarded_junit(data: bytes) -> JunitGuard:
+    """What a file says. Raises BadResults with the place of what is wrong."""
+    if len(data) > MOST_BYTES:
+        raise BadResults(f"JUnit XML: {len(data)} bytes; at most {MOST_BYTES} are read")
+    guard = JunitGuard()
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartDoctypeDeclHandler = guard.refuse
+    parser.StartElementHandler = guard.start
+    parser.CharacterDataHandler = guard.text
+    parser.EndElementHandler = guard.end
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        what = expat.ErrorString(error.code)
+        raise BadResults(f"JUnit XML: line {error.lineno}: {what}; is the file whole?") from error
+    return guard
+
+
+class JunitGuard:
+    """Told what the parser meets. ``root``: what failed, and what that stands in; ``cases``,
+    ``failed`` and ``skipped``: numbers of tests."""
 
     def __init__(self) -> None:
         self.root = Element("testsuites")
+        self.cases = 0
+        self.failed = 0
+        self.skipped = 0
+        self._case_failed = False
         self._parents = [self.root]
         self._results = 0
 
@@ -195,8 +206,15 @@ class _JunitGuard:
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         if len(self._parents) > _DEEPEST:
             raise BadResults(f"JUnit XML: elements stand {_DEEPEST} deep in each other; refused")
-        kept = _KEPT.get(tag.rpartition(":")[2])
+        kept = _KEPT.get(name := tag.rpartition(":")[2])
+        if kept == "testcase":
+            self.cases += 1
+            self._case_failed = False
+        elif name == "skipped":
+            self.skipped += 1
         if kept in _RESULTS:
+            self.failed += not self._case_failed
+            self._case_failed = True
             self._results += 1
             kept = kept if self._results <= MOST_FAILURES else None
         parent = self._parents[-1]
@@ -205,7 +223,10 @@ class _JunitGuard:
     def text(self, data: str) -> None:
         element = self._parents[-1]
         if element.tag in _RESULTS:
-            element.text = f"{element.text or ''}{data}"[:MOST_TEXT]
+            whole = f"{element.text or ''}{data}"
+            if len(whole) > MOST_TEXT:  # where it failed may stand at either end
+                whole = whole[: MOST_TEXT // 2] + whole[-MOST_TEXT // 2 :]
+            element.text = whole
 
     def end(self, _: str) -> None:
         element = self._parents.pop()

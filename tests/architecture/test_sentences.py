@@ -24,6 +24,8 @@ FOREIGN = {  # who said those words, where no field tells the same
     "ohmo/storefile/wal_check.py": "SQLite",
     "ohmo/triage/results.py": "test runners",
     "ohmo/triage/logs.py": "test runners and CI services",
+    "ohmo/triage/outcomes.py": "test runners",
+    "ohmo/tools/project_tests.py": "npm, in the script it writes where there are no tests",
     "ohmo/control/application.py": "the page's own HTML",
     "ohmo/cron/recipes.py": "a rule of the owner: the command it allows",
     "ohmo/cli/setup_checks.py": "lines of the configuration's reader, which has no codes yet",

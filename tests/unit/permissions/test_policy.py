@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from permission_house import House
+from permission_house import House, Mode
 
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.outbox import Grant
@@ -217,6 +217,32 @@ def test_a_redirection_needs_a_rule_for_its_file(house: House) -> None:
         house.bash("npm test > other.txt", allow=["Bash(npm test:*)", "Edit(./out.txt)"]).verdict
         == "ask"
     )
+
+
+@pytest.mark.parametrize(
+    ("rules", "mode", "verdict"),
+    [
+        ({}, "default", ("ask", "mode")),
+        ({}, "full_auto", ("allow", "mode")),
+        ({"allow": ["GitCommit"]}, "default", ("allow", "allow")),
+        ({"allow": ["GitCommit"]}, "plan", ("deny", "mode")),
+        ({"allow": ["Bash(git commit:*)"]}, "default", ("allow", "allow")),
+        ({"allow": ["GitStatus", "GitCommit(x)"]}, "default", ("ask", "mode")),
+        ({"allow": ["GitCommit"], "ask": ["Bash(git:*)"]}, "default", ("ask", "ask")),
+        ({"allow": ["Bash"], "ask": ["GitCommit"]}, "full_auto", ("ask", "ask")),
+        ({"allow": ["Bash"], "deny": ["GitCommit"]}, "full_auto", ("deny", "deny")),
+        ({"allow": ["GitCommit"], "deny": ["Bash(git commit:*)"]}, "default", ("deny", "deny")),
+    ],
+)
+def test_a_tool_that_runs_a_command_is_judged_by_both(
+    house: House, rules: dict[str, list[str]], mode: Mode, verdict: tuple[str, str]
+) -> None:
+    call = ToolCall("t.1", "GitCommit", {"message": "x"}, "")
+    footprint = Footprint(command="git commit -m x")
+    assert decided(house.policy(**rules).rule(call, footprint, house.context(mode))) == verdict
+    secret = Footprint(command="git add -- ~/.ssh/id_rsa && git commit -m x -- ~/.ssh/id_rsa")
+    anyway = house.policy(**rules).rule(call, secret, house.context(mode))
+    assert anyway.verdict == "deny"
 
 
 def test_a_grant_holds_for_its_person_and_scope_only(house: House) -> None:

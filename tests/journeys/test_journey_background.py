@@ -1,0 +1,83 @@
+"""What runs in the background ends with the daemon, and is found again by the next one: its output
+so far and how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.journeys.at_keyboard import keyboard
+from tests.platforms.model.script import Asked, Call, Turn
+from tests.platforms.model.server import ModelServer
+
+pytestmark = pytest.mark.timeout(240)
+ENDED = "[ended: the daemon ended, and its commands with it]\n[bash_2 has ended]"
+EARLY = "early\n[exit code 3]\n[bash_1 has ended]"
+
+
+def results(asked: Asked) -> list[str]:
+    """What the model was told of the calls of its last step."""
+    told = [str(each["content"]) for each in asked.body["messages"] if each["role"] == "tool"]
+    last = next(each for each in reversed(asked.body["messages"]) if each["role"] == "assistant")
+    return told[-len(last["tool_calls"]) :]
+
+
+def background(command: str) -> Call:
+    return Call("Bash", {"command": command, "run_in_background": True})
+
+
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+async def test_background_commands_are_found_again_after_a_restart(
+    tmp_path: Path, how: str
+) -> None:
+    def looked(name: str) -> Call:
+        return Call("BashOutput", {"bash_id": name})
+
+    begins = Turn(calls=(background("echo early; exit 3"), background("seq 1 9000; sleep 94.313")))
+    server = ModelServer(
+        [
+            begins,
+            Turn(calls=(Call("Bash", {"command": "sleep 2"}),)),
+            Turn(text="they run"),
+            Turn(calls=(looked("bash_1"), looked("bash_2"), looked("bash_3"))),
+            Turn(calls=(Call("KillShell", {"shell_id": "bash_2"}), background("echo more"))),
+            Turn(text="over"),
+            Turn(calls=(looked("bash_2"),)),
+            Turn(text="not mine"),
+        ]
+    )
+    async with keyboard(tmp_path, server, permissions={"mode": "full_auto"}) as home:
+        said = await home.ohmo("-p", "begin them")
+        assert said.code == 0, said.err
+        if how == "killed":
+            await home.daemon.kill()
+        else:
+            assert await home.daemon.stop() == 0
+        async with asyncio.timeout(20):
+            while left := [
+                one
+                for one in psutil.process_iter(["cmdline"])
+                if "94.313" in (one.info["cmdline"] or ())
+            ]:
+                await asyncio.sleep(0.05)
+        assert left == []
+        await home.daemon.start()
+        said = await home.ohmo("--continue", "-p", "how are they?")
+        assert said.code == 0, said.err
+        early, running, unknown = results(server.asked[4])
+        assert early == EARLY
+        assert running.startswith("1\n2\n3\n")
+        assert running.endswith(f"\n8999\n9000\n{ENDED}")
+        assert "bytes left out; whole output: " in running
+        assert len(running) < 14_000
+        assert "no background command 'bash_3'; there is bash_1, bash_2" in unknown
+        killed, begun = results(server.asked[5])
+        assert killed == running
+        assert "in the background as bash_3" in begun
+        kept = Path(running.partition("whole output: ")[2].partition(" ...]")[0])
+        assert kept.read_text() == "".join(f"{number}\n" for number in range(1, 9001))
+        assert (await home.ohmo("-p", "look at another's")).code == 0
+        assert "no background command 'bash_2'; there is none" in results(server.asked[7])[0]

@@ -1,0 +1,134 @@
+"""What is left of commands in the background when their daemon is gone, and what is let go."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from tool_calls import Call
+
+from ohmo.processes.job import Command, Job, ProcessRunner
+from ohmo.tools.results import ToolError
+from ohmo.tools.workbench import BackgroundJobs, Workbench
+
+Start = Callable[[Path], Awaitable[Job]]
+
+
+def running(script: str, runner: ProcessRunner | None = None) -> Start:
+    """What starts it."""
+
+    async def start(output: Path) -> Job:
+        argv = ("/bin/bash", "-c", script)
+        environ = {"PATH": os.environ["PATH"]}
+        order = Command(argv, Path("/"), environ, output, None, kept=True)
+        return await (runner or ProcessRunner()).start(order, lambda _: None)
+
+    return start
+
+
+def jobs_in(folder: Path, most: int = 8) -> BackgroundJobs:
+    """As a daemon that has just begun finds them."""
+    jobs = BackgroundJobs(most)
+    jobs.keep_in(folder)
+    return jobs
+
+
+async def written(path: Path, text: bytes) -> None:
+    async with asyncio.timeout(20):
+        while not path.exists() or path.read_bytes() != text:
+            await asyncio.sleep(0.02)
+
+
+async def test_a_keeper_that_was_killed_leaves_the_output(tmp_path: Path) -> None:
+    """As when the machine loses its power."""
+    folder = tmp_path / "background"
+    jobs = jobs_in(folder)
+    name = await jobs.begin("a", running("echo one; echo two >&2; sleep 86.31"))
+    job = jobs.get(name, "a").job
+    assert job is not None
+    await written(folder / f"{name}.txt.part", b"one\ntwo\n")
+    for child in psutil.Process().children():
+        if f"keeper-{child.pid}" == job.ended.get_name():
+            child.kill()
+    await asyncio.wait_for(asyncio.shield(job.ended), 30)
+    found = jobs_in(folder).get(name, "a")
+    assert not found.runs
+    ended = await found.end(1000)
+    assert ended.output.out.head == b"one\ntwo\n"
+    assert (ended.code, ended.reason) == (None, "the daemon ended, and its commands with it")
+
+
+async def test_head_and_tail_of_a_long_output_are_found_again(tmp_path: Path) -> None:
+    jobs = jobs_in(tmp_path / "background")
+    name = await jobs.begin("a", running("seq 1 5000; exit 7"))
+    await jobs.get(name, "a").end(100)
+    ended = await jobs_in(tmp_path / "background").get(name, "a").end(100)
+    whole = "".join(f"{number}\n" for number in range(1, 5001)).encode()
+    stream = ended.output.out
+    assert (stream.head, stream.tail, stream.total) == (whole[:100], whole[-100:], len(whole))
+    assert (ended.code, ended.reason, ended.cut) == (7, "", 0)
+
+
+@pytest.mark.parametrize("end", [b"", b"{", b"[]", b'{"code": 0}', b"\xff"])
+async def test_a_torn_end_is_no_end(tmp_path: Path, end: bytes) -> None:
+    jobs = jobs_in(tmp_path / "background")
+    name = await jobs.begin("a", running("echo x"))
+    await jobs.get(name, "a").end(100)
+    (tmp_path / "background" / f"{name}.txt.end").write_bytes(end)
+    ended = await jobs_in(tmp_path / "background").get(name, "a").end(100)
+    assert ended.output.out.head == b"x\n"
+    assert ended.reason.startswith("the daemon ended")
+
+
+async def test_old_ones_make_room_and_no_id_is_given_twice(tmp_path: Path) -> None:
+    folder = tmp_path / "background"
+    jobs = jobs_in(folder)
+    for number in range(1, 41):
+        assert await jobs.begin("a", running("echo x")) == f"bash_{number}"
+        await jobs.get(f"bash_{number}", "a").end(100)
+    with pytest.raises(ToolError, match="no background command 'bash_5'"):
+        jobs.get("bash_5", "a")
+    assert len(list(folder.iterdir())) <= 3 * 33
+    (folder / "bash_junk.thread").write_text("a")
+    (folder / "bash_41.thread").write_bytes(b"\xff")
+    again = jobs_in(folder)
+    assert await again.begin("a", running("echo x")) == "bash_42"
+    assert not again.get("bash_40", "a").runs
+    await again.close()
+
+
+async def test_what_did_not_start_leaves_nothing(tmp_path: Path) -> None:
+    async def start(_: Path) -> Job:
+        raise OSError("no process")
+
+    jobs = jobs_in(tmp_path / "background")
+    with pytest.raises(OSError, match="no process"):
+        await jobs.begin("a", start)
+    assert list((tmp_path / "background").iterdir()) == []
+
+
+async def test_long_outputs_make_room_by_their_bytes(tmp_path: Path) -> None:
+    folder = tmp_path / "background"
+    jobs = jobs_in(folder)
+    for _ in range(3):
+        name = await jobs.begin("a", running("echo x"))
+        await jobs.get(name, "a").end(100)
+    os.truncate(folder / "bash_2.txt", 300 << 20)
+    await jobs.begin("a", running("echo x"))
+    assert sorted(path.stem for path in folder.glob("*.thread")) == ["bash_3", "bash_4"]
+    await jobs.close()
+
+
+async def test_a_stop_of_the_daemon_is_told_as_such(
+    call: Call, bench: Workbench, tmp_path: Path
+) -> None:
+    started = await call("Bash", command="echo hi; sleep 86.32", run_in_background=True)
+    assert "as bash_1;" in started.text
+    await written(tmp_path / "spill" / "background" / "bash_1.txt.part", b"hi\n")
+    await bench.close()
+    told = (await call("BashOutput", bash_id="bash_1")).text
+    assert told.endswith("[ended: the daemon ended, and its commands with it]\n[bash_1 has ended]")
