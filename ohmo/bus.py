@@ -188,13 +188,16 @@ def _fail(batch: Batch, error: Exception) -> None:
 class _Listener:
     """One watcher's bounded queue; when it is full the oldest event goes."""
 
-    def __init__(self, bound: int) -> None:
+    def __init__(self, who: str, bound: int) -> None:
+        self._who = who
         self._events: deque[Heard] = deque(maxlen=bound)
         self._ready = asyncio.Event()
         self.dropped = 0
 
     def hear(self, heard: Heard) -> None:
         if len(self._events) == self._events.maxlen:
+            if not self.dropped:
+                log.warning("events_dropped", watcher=self._who, behind=len(self._events))
             self.dropped += 1
         self._events.append(heard)
         self._ready.set()
@@ -207,9 +210,28 @@ class _Listener:
             await self._ready.wait()
 
 
+def harmless(who: str, hear: Callable[[str, Event], None]) -> Callable[[str, Event], None]:
+    """``hear`` of a watcher, which does not end whoever tells it: what it raises is logged, the
+    first time, and it is told the next event."""
+    failed = False
+
+    def told(thread: str, event: Event) -> None:
+        nonlocal failed
+        try:
+            hear(thread, event)
+        except Exception as error:
+            if not failed:
+                told_of = f"{type(error).__name__}: {error}"
+                log.error("watcher_failed", watcher=who, error=told_of, exc_info=error)
+            failed = True
+
+    return told
+
+
 class EventStream:
-    """What running turns say, for whoever watches. ``bound``: events a watcher may lag behind.
-    ``dropped`` counts what slow watchers lost."""
+    """What running turns say, for whoever watches: each in a queue and a task of its own, so that
+    none makes a turn or another one wait. ``bound``: events a watcher may lag behind. ``dropped``
+    counts what slow watchers lost."""
 
     def __init__(self, bound: int = 1024) -> None:
         self._bound = bound
@@ -225,10 +247,18 @@ class EventStream:
         for listener in self._listeners:
             listener.hear((thread, event))
 
+    async def tell(self, who: str, hear: Callable[[str, Event], None]) -> None:
+        """Until cancelled: every event from now on to ``hear``, in this task."""
+        told = harmless(who, hear)
+        with self.listen(who) as events:
+            async for thread, event in events:
+                told(thread, event)
+
     @contextmanager
-    def listen(self) -> Generator[AsyncIterator[Heard]]:
-        """Thread and event of every running turn from now on."""
-        listener = _Listener(self._bound)
+    def listen(self, who: str = "a watcher") -> Generator[AsyncIterator[Heard]]:
+        """Thread and event of every running turn from now on. ``who`` is named in the log when it
+        falls behind."""
+        listener = _Listener(who, self._bound)
         self._listeners.append(listener)
         try:
             yield aiter(listener)

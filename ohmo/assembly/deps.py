@@ -6,8 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -131,8 +130,12 @@ class HouseWatch:
     bus: MessageBus
     store: Store
 
-    def events(self) -> AbstractContextManager[AsyncIterator[tuple[str, Event]]]:
-        return self.bus.outbound.listen()
+    @property
+    def dropped(self) -> int:
+        return self.bus.outbound.dropped
+
+    async def tell(self, who: str, hear: Callable[[str, Event], None]) -> None:
+        await self.bus.outbound.tell(who, hear)
 
     def listen(self, hear: Callable[[Sequence[Hint]], None]) -> Callable[[], None]:
         return self.store.listen(hear)

@@ -111,7 +111,7 @@ async def started(
             group(name, work)
         if watcher is not None:
             stack.push_async_callback(asyncio.to_thread, watcher.close)
-            group("traces", lambda: watcher.run(house.bus.outbound.listen))
+            group("traces", lambda: house.bus.outbound.tell("traces", watcher.event))
         house.status.ready = True
         if not still:
             group("model.warm", lambda: _warm(house))

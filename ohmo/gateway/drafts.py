@@ -22,6 +22,7 @@ from channels.contract import Address, Channel, Outbound, Receipt
 from channels.record import record
 from channels.text import quote_thinking
 from ohmo.ambient import NewId
+from ohmo.bus import harmless
 from ohmo.contracts.agent import (
     Event,
     ModelDone,
@@ -162,10 +163,13 @@ class Drafts:
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as group:
+            note = harmless(
+                f"drafts of {self._name}", lambda thread, event: self._note(thread, event, group)
+            )
             try:
                 with self._events() as events:
                     async for thread, event in events:
-                        self._note(thread, event, group)
+                        note(thread, event)
             finally:
                 for slot in self._slots.values():
                     slot.end()

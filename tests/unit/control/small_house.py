@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -350,17 +350,15 @@ class SmallHouse:
 
     # watch
 
-    @contextmanager
-    def events(self) -> Generator[AsyncIterator[tuple[str, Event]]]:
+    dropped = 3
+
+    async def tell(self, who: str, hear: Callable[[str, Event], None]) -> None:
+        del who
         queue: asyncio.Queue[tuple[str, Event]] = asyncio.Queue()
         self._queues.append(queue)
-
-        async def each() -> AsyncIterator[tuple[str, Event]]:
-            while True:
-                yield await queue.get()
-
         try:
-            yield each()
+            while True:
+                hear(*await queue.get())
         finally:
             self._queues.remove(queue)
 
