@@ -12,11 +12,12 @@ from typing import cast
 
 from channels.contract import Manifest
 from channels.record import record
+from channels.text import wall
 from ohmo.approvals.answering import Approvals, Granting
 from ohmo.approvals.cards import JobPeople, routed
 from ohmo.approvals.lapsing import expire
 from ohmo.approvals.questions import OpenQuestions
-from ohmo.assembly.agent import AgentParts, build_agent, build_memory, no_such_model
+from ohmo.assembly.agent import AgentParts, build_agent, build_memory, no_such_model, redactor
 from ohmo.assembly.budgets import asking, limits_of
 from ohmo.assembly.checkpoints import build_folders, build_taking_back
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork, build_hooks
@@ -45,6 +46,7 @@ from ohmo.permissions.policy import snapshot_of
 from ohmo.providers import build
 from ohmo.replay import Replaying
 from ohmo.sessions.clock import Clockwatch
+from ohmo.sessions.exporting import Exporting
 from ohmo.sessions.planner import Planner, UserSide
 from ohmo.sessions.pool import Pool
 from ohmo.tracing.turn_log import TurnLog
@@ -254,6 +256,13 @@ def _desk(
         memory=None if memory is None else partial(remembered, memory, deps.config.workspace),
         checkpoints=build_taking_back(agent.folders, deps.config, hides, clockwork.zone),
         limits=limits_of(deps.config.budgets),
+        exporting=Exporting(
+            deps.store,
+            deps.config.home.spill,
+            redactor(deps.config),
+            partial(wall, zone=clockwork.zone),
+        ),
+        largest=deps.connections.largest,
     )
 
 

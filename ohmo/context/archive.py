@@ -55,6 +55,11 @@ class Search:
                 hits = self._hits.setdefault(found, deque(maxlen=self._most))
                 hits.append(Hit(seq, who, _around(text, found), taint))
 
+    @property
+    def whole(self) -> bool:
+        """Every word was found, in one step or another."""
+        return bool(self._words) and len(self._with) == len(self._words)
+
     def best(self) -> list[Hit]:
         """Those that hold most of what was asked for; of equal ones the newest first."""
         worth = {word: log(1 + self._steps / count) for word, count in self._with.items()}

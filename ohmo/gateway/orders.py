@@ -7,9 +7,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import UTC, datetime, tzinfo
+from itertools import groupby
 from pathlib import Path
 
-from channels.contract import Clock, Inbound, Outbound
+from channels.contract import Address, Clock, Inbound, Outbound
 from channels.record import record
 from channels.text import code_span, literal, wall
 from ohmo.ambient import NewId
@@ -35,13 +36,14 @@ from ohmo.commands.contract import (
     parse,
     unknown,
 )
+from ohmo.context.archive import Search
 from ohmo.context.usage import ContextUsage
 from ohmo.contracts.cron import BadJob, By, NoSuchJob
 from ohmo.contracts.inwriter import Rest, no_rest
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.outbox import OWN_CHANNELS, Asked, Lapsed, PostRow
 from ohmo.contracts.provider import Payer
-from ohmo.contracts.reports import ArrivalInfo, HouseStatus, Reports, ThreadInfo
+from ohmo.contracts.reports import ArrivalInfo, HouseStatus, Reports, SessionInfo, ThreadInfo
 from ohmo.contracts.spending import Limit, Scope, Spending
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import FREE, Accepted, ThreadSettings
@@ -52,6 +54,7 @@ from ohmo.gateway.answering import Answering, Ended, notice
 from ohmo.memory.desk import Memory
 from ohmo.memory.scopes import Viewer
 from ohmo.memory.talk import spoken
+from ohmo.sessions.exporting import Exporting, Form
 
 
 @record
@@ -142,7 +145,7 @@ class Orders:
 
                 posts = (self._notice(said, text),)
                 return Ended("answered", posts=posts, settings=chosen, then=chose)
-            case Stop(text, fresh):
+            case Stop(text, fresh, resumes):
                 thread = accepted.thread
                 turns = self._turns
                 note = f"stopped by {said.person.name or said.person.id}"
@@ -154,6 +157,7 @@ class Orders:
                     posts=[self._notice(said, text)],
                     closing=closing(self._new_id, note, turns.drafted),
                     rest=turns.rest(thread, note),
+                    resumes=resumes,
                 )
                 await turns.stopped(thread)
                 return None
@@ -183,6 +187,7 @@ class Orders:
         return notice(self._new_id, said.address, text)
 
 
+SLICE = 500  # steps in memory at once
 LATEST = 1_000  # messages of the whole house that are looked through for those of one thread
 
 
@@ -205,6 +210,8 @@ class CommandQueries:
     memory: Callable[[Order], Awaitable[str]] | None = None
     checkpoints: TakingBack | None = None
     limits: Mapping[Scope, Limit] = field(default_factory=dict[Scope, Limit])
+    exporting: Exporting | None = None
+    largest: Callable[[Address], int | None] = lambda _: None  # bytes of a file a place takes
 
     async def open_questions(self, thread: str) -> list[Asked]:
         return await self.store.open_questions(thread)
@@ -282,6 +289,33 @@ class CommandQueries:
     async def diff_of(self, thread: str, back: int) -> tuple[str, tuple[Path, ...]]:
         assert self.checkpoints is not None
         return await self.checkpoints.shown(thread, back)
+
+    async def sessions_of(self, thread: str) -> list[SessionInfo]:
+        return await self.reports.sessions(thread)
+
+    async def holding(self, thread: str, words: str) -> set[int]:
+        info = await self.reports.thread(thread)
+        found: dict[int | None, Search] = {}
+        since = 0
+        while info is not None and (rows := await self.store.steps(thread, since, limit=SLICE)):
+            since = rows[-1][0] + 1
+            for session, said in groupby(rows, lambda row: info.settings.session_of(row[0])):
+                search = found.setdefault(session, Search(words, 1))
+                await asyncio.to_thread(search.look, list(said))
+        return {number for number, search in found.items() if number is not None and search.whole}
+
+    async def exported(self, order: Order, form: Form) -> tuple[str, tuple[Path, ...]]:
+        info = await self.reports.thread(order.thread)
+        if info is None or self.exporting is None:
+            return "Nothing was said here yet.", ()
+        file = await self.exporting(info, form, tools=order.standing != "guest")
+        size, most = file.stat().st_size, self.largest(order.address)
+        if most is not None and size > most:
+            return (
+                f"This conversation is a file of {size:,} bytes, and {order.address.channel} takes"
+                f" {most:,}: the owner can write it with `ohmo sessions export {order.thread}`."
+            ), ()
+        return f"This conversation, {size:,} bytes.", (file,)
 
     async def usage_of(self, order: Order) -> Spending:
         turn, person = self.turn_of(order.thread) or "", f"{order.address.channel}:{order.person}"

@@ -218,6 +218,7 @@ def stop(
     posts: Sequence[PostRow],
     closing: Closing,
     rest: Rest = no_rest,
+    resumes: int | None = None,
 ) -> Op[int]:
     """What is stopped is defined by the number of the command: done again after a crash, it stops
     nothing that was said later."""
@@ -252,7 +253,7 @@ def stop(
     yield from settle(at, thread, Report(reason, failed=True, cause="stopped"))
     yield from more(home, numbers, len(posts) - len(away))  # behind what is kept of the turn
     yield from speak(at, home, numbers, posts, None)
-    yield from _stopped_lease(at, thread, fresh)
+    yield from _stopped_lease(at, thread, fresh, resumes)
     return count
 
 
@@ -297,21 +298,34 @@ def _stop_turn(
         at.asked(home.thread)
 
 
-def _stopped_lease(at: Moment, thread: str, fresh: bool) -> Op[None]:
+_NEXT_SESSION = """SELECT session_seq, settings, COALESCE((SELECT MIN(seq) FROM steps s
+WHERE s.thread = threads.thread AND s.turn = ?), next_seq) FROM threads WHERE thread = ?"""
+# What was allowed for a session is nothing once it was over.
+_NO_GRANTS = "UPDATE grants SET revoked_at = ? WHERE scope = ? AND revoked_at IS NULL"
+
+
+def _other_session(at: Moment, thread: str, turn: str | None, resumes: int | None) -> Op[None]:
+    """``turn``: is open, and belongs to it."""
+    rows = yield _NEXT_SESSION, (turn, thread)
+    present, settings, begins = rows[0]
+    chosen = read_settings(settings).begun(present, begins, resumes)
+    yield (
+        "UPDATE threads SET session_seq = ?, settings = ? WHERE thread = ?",
+        (begins if resumes is None else resumes, write_settings(chosen), thread),
+    )
+    if resumes is not None:
+        yield _NO_GRANTS, (at.now, f"{thread}.{resumes}")
+
+
+def _stopped_lease(at: Moment, thread: str, fresh: bool, resumes: int | None) -> Op[None]:
     """A turn that is still open began after the command: it goes on under a new claim, and belongs
-    to the new session."""
+    to the other session."""
     opened = yield (
         "SELECT turn, state FROM turns WHERE thread = ? AND state IN ('running','parked')",
         (thread,),
     )
-    if fresh and not opened:
-        yield "UPDATE threads SET session_seq = next_seq WHERE thread = ?", (thread,)
-    elif fresh:
-        yield (
-            """UPDATE threads SET session_seq = COALESCE((SELECT MIN(seq) FROM steps
-            WHERE thread = ? AND turn = ?), next_seq) WHERE thread = ?""",
-            (thread, opened[0][0], thread),
-        )
+    if fresh:
+        yield from _other_session(at, thread, opened[0][0] if opened else None, resumes)
     if not opened:
         yield from give_back(at, thread)
     elif opened[0][1] == "running":

@@ -226,6 +226,9 @@ AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.thread = threads.thread
 AND t.state IN ('running','parked')) RETURNING session_seq"""
 
 
+_SETTINGS = "UPDATE threads SET settings = ? WHERE thread = ?"
+
+
 def claim(
     at: Moment, owner: str, *, limit: int, ttl: float, idle: float | None = None
 ) -> Op[list[Claim]]:
@@ -238,10 +241,12 @@ def claim(
         generation, *place, session_seq, settings = rows[0]
         if former is not None and former != owner:
             yield _DIED, (thread,)
-        if idle is not None and (begun := (yield _FORGET, (thread, at.now - round(idle * 1000)))):
-            session_seq = begun[0][0]
-        address = address_of(tuple(place))
         chosen = read_settings(settings)
+        if idle is not None and (begun := (yield _FORGET, (thread, at.now - round(idle * 1000)))):
+            chosen = chosen.begun(session_seq, begun[0][0])
+            session_seq = begun[0][0]
+            yield _SETTINGS, (write_settings(chosen), thread)
+        address = address_of(tuple(place))
         claims.append(Claim(thread, generation, until, owner, address, session_seq, chosen))
     return claims
 
