@@ -310,6 +310,8 @@ class CommandQueries:
             return "Nothing was said here yet.", ()
         file = await self.exporting(info, form, tools=order.standing != "guest")
         size, most = file.stat().st_size, self.largest(order.address)
+        if most == 0:  # a terminal of this machine, which shows no files
+            return f"This conversation, {size:,} bytes: {code_span(str(file))}", ()
         if most is not None and size > most:
             return (
                 f"This conversation is a file of {size:,} bytes, and {order.address.channel} takes"
