@@ -18,6 +18,7 @@ import structlog
 
 from ohmo.bus import EventStream
 from ohmo.contracts.agent import Event
+from ohmo.lifecycle import follow
 from ohmo_testing.channels import FakePlatform
 from ohmo_testing.house import ManualClock, World, house
 
@@ -36,7 +37,7 @@ def fail(thread: str, event: Event) -> None:
 
 async def watching(stack: AsyncExitStack, stream: EventStream, kind: str, count: int) -> None:
     for _ in range(count if kind != "none" else 0):
-        work = sleep(stream) if kind == "sleeping" else stream.tell("raises", fail)
+        work = sleep(stream) if kind == "sleeping" else follow("raises", stream.listen, fail)
         task = asyncio.create_task(work)
         stack.callback(task.cancel)
     await asyncio.sleep(0)

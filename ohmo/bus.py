@@ -210,28 +210,10 @@ class _Listener:
             await self._ready.wait()
 
 
-def harmless(who: str, hear: Callable[[str, Event], None]) -> Callable[[str, Event], None]:
-    """``hear`` of a watcher, which does not end whoever tells it: what it raises is logged, the
-    first time, and it is told the next event."""
-    failed = False
-
-    def told(thread: str, event: Event) -> None:
-        nonlocal failed
-        try:
-            hear(thread, event)
-        except Exception as error:
-            if not failed:
-                told_of = f"{type(error).__name__}: {error}"
-                log.error("watcher_failed", watcher=who, error=told_of, exc_info=error)
-            failed = True
-
-    return told
-
-
 class EventStream:
-    """What running turns say, for whoever watches: each in a queue and a task of its own, so that
-    none makes a turn or another one wait. ``bound``: events a watcher may lag behind. ``dropped``
-    counts what slow watchers lost."""
+    """What running turns say, for whoever watches (``ohmo.lifecycle.follow``): each has a queue, so
+    that none makes a turn wait. ``bound``: events a watcher may lag behind. ``dropped`` counts what
+    slow watchers lost."""
 
     def __init__(self, bound: int = 1024) -> None:
         self._bound = bound
@@ -246,13 +228,6 @@ class EventStream:
         """From a turn; never waits."""
         for listener in self._listeners:
             listener.hear((thread, event))
-
-    async def tell(self, who: str, hear: Callable[[str, Event], None]) -> None:
-        """Until cancelled: every event from now on to ``hear``, in this task."""
-        told = harmless(who, hear)
-        with self.listen(who) as events:
-            async for thread, event in events:
-                told(thread, event)
 
     @contextmanager
     def listen(self, who: str = "a watcher") -> Generator[AsyncIterator[Heard]]:

@@ -12,12 +12,11 @@ from typing import cast
 
 from channels.contract import Manifest
 from channels.record import record
-from channels.text import wall
 from ohmo.approvals.answering import Approvals, Granting
 from ohmo.approvals.cards import JobPeople, routed
 from ohmo.approvals.lapsing import expire
 from ohmo.approvals.questions import OpenQuestions
-from ohmo.assembly.agent import AgentParts, build_agent, build_memory, no_such_model, redactor
+from ohmo.assembly.agent import AgentParts, build_agent, build_memory, no_such_model
 from ohmo.assembly.budgets import asking, limits_of
 from ohmo.assembly.checkpoints import build_folders, build_taking_back
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork, build_hooks
@@ -25,6 +24,7 @@ from ohmo.assembly.deps import Deps, Environment, HouseStore, HouseWatch
 from ohmo.assembly.messages import Wired, build_board, build_intake, build_pool, manifests, roles
 from ohmo.bus import MessageBus
 from ohmo.commands.contract import Command, is_order, listed
+from ohmo.commands.memory import remembered
 from ohmo.config.channels import open_channels
 from ohmo.config.load import Config
 from ohmo.contracts.setup import SetUp
@@ -37,7 +37,7 @@ from ohmo.gateway.access import Access, Accounts, standing_of
 from ohmo.gateway.connections import Connections
 from ohmo.gateway.intake import Intake
 from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
-from ohmo.gateway.orders import CommandQueries, remembered
+from ohmo.gateway.orders import CommandQueries
 from ohmo.gateway.people import PeopleDesk, role_of_next
 from ohmo.gateway.sending import Sent
 from ohmo.gateway.switchboard import Switchboard
@@ -46,7 +46,6 @@ from ohmo.permissions.policy import snapshot_of
 from ohmo.providers import build
 from ohmo.replay import Replaying
 from ohmo.sessions.clock import Clockwatch
-from ohmo.sessions.exporting import Exporting
 from ohmo.sessions.planner import Planner, UserSide
 from ohmo.sessions.pool import Pool
 from ohmo.tracing.turn_log import TurnLog
@@ -256,13 +255,7 @@ def _desk(
         memory=None if memory is None else partial(remembered, memory, deps.config.workspace),
         checkpoints=build_taking_back(agent.folders, deps.config, hides, clockwork.zone),
         limits=limits_of(deps.config.budgets),
-        exporting=Exporting(
-            deps.store,
-            deps.config.home.spill,
-            redactor(deps.config),
-            partial(wall, zone=clockwork.zone),
-        ),
-        largest=deps.connections.largest,
+        exporting=deps.exporting(clockwork.zone),
     )
 
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from itertools import groupby
 
 from channels.record import record
-from ohmo.bus import harmless
 from ohmo.contracts.agent import (
     Event,
     ModelDone,
@@ -26,6 +25,7 @@ from ohmo.contracts.agent import (
 from ohmo.contracts.store import Hint
 from ohmo.control.ports import Watch
 from ohmo.control.responses import dumps
+from ohmo.lifecycle import follow, harmless
 
 _LAG = 2048  # events one slow reader may have waiting; then it gets a snapshot instead
 _KEPT = 4096  # entries of the journal
@@ -174,7 +174,7 @@ class EventHub:
         """Until cancelled."""
         stop = self._watch.listen(self._hint)
         try:
-            await self._watch.tell("streams", self.hear)
+            await follow("streams", self._watch.events, self.hear)
         finally:
             stop()
 

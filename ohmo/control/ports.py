@@ -5,7 +5,8 @@ called (as a person named them or let them in, else as they begin, or as the pla
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from pathlib import Path
@@ -52,8 +53,8 @@ class Watch(Protocol):
         """Events that slow watchers lost."""
         ...
 
-    async def tell(self, who: str, hear: Callable[[str, Event], None]) -> None:
-        """As ``ohmo.bus.EventStream.tell``."""
+    def events(self) -> AbstractContextManager[AsyncIterator[tuple[str, Event]]]:
+        """Thread and event of every running turn from now on; bounded, the oldest are dropped."""
         ...
 
     def listen(self, hear: Callable[[Sequence[Hint]], None]) -> Callable[[], None]:

@@ -22,7 +22,6 @@ from channels.contract import Address, Channel, Outbound, Receipt
 from channels.record import record
 from channels.text import quote_thinking
 from ohmo.ambient import NewId
-from ohmo.bus import harmless
 from ohmo.contracts.agent import (
     Event,
     ModelDone,
@@ -39,7 +38,7 @@ from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.outbox import OutRow, PostRow
 from ohmo.gateway.draft_updates import Activity, DraftUpdates, Typing
 from ohmo.gateway.sending import Pace
-from ohmo.lifecycle import failure_of
+from ohmo.lifecycle import failure_of, follow
 
 log = structlog.get_logger("ohmo.delivery")
 FIRST_AFTER = 0.7  # seconds of text before a draft is worth a message: short answers come whole
@@ -163,13 +162,12 @@ class Drafts:
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as group:
-            note = harmless(
-                f"drafts of {self._name}", lambda thread, event: self._note(thread, event, group)
-            )
+
+            def note(thread: str, event: Event) -> None:
+                self._note(thread, event, group)
+
             try:
-                with self._events() as events:
-                    async for thread, event in events:
-                        note(thread, event)
+                await follow(f"drafts of {self._name}", self._events, note)
             finally:
                 for slot in self._slots.values():
                     slot.end()

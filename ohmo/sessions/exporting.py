@@ -10,9 +10,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from channels.contract import Inbound
+from channels.contract import Address, Inbound
 from channels.durable import write_whole
 from channels.record import record
+from channels.text import code_span
 from ohmo.ambient import derived
 from ohmo.contracts.messages import CallResult, ModelStep, Text, ToolCall, UserStep
 from ohmo.contracts.reports import ArrivalInfo, HistoryItem, Reports, StepInfo, ThreadInfo
@@ -26,15 +27,30 @@ Entry = dict[str, str]  # at, who, and text, or tool and arguments, or tool and 
 @record
 class Exporting:
     """``spill``: folder of files that are shown. ``redact``: takes secrets out of words.
-    ``when``: a time in words."""
+    ``when``: a time in words. ``largest``: bytes of a file that a place takes, None: not known."""
 
     reports: Reports
     spill: Path
     redact: Callable[[str], str]
     when: Callable[[datetime], str]
+    largest: Callable[[Address], int | None]
 
-    async def __call__(self, info: ThreadInfo, form: Form, *, tools: bool) -> Path:
-        """Raises OSError."""
+    async def __call__(
+        self, info: ThreadInfo, form: Form, *, tools: bool
+    ) -> tuple[str, tuple[Path, ...]]:
+        """What is said with the file, or instead of it. Raises OSError."""
+        file = await self._file(info, form, tools=tools)
+        size, place, most = file.stat().st_size, info.address.channel, self.largest(info.address)
+        if most == 0:  # a terminal of this machine, which shows no files
+            return f"This conversation, {size:,} bytes: {code_span(str(file))}", ()
+        if most is None or size <= most:
+            return f"This conversation, {size:,} bytes.", (file,)
+        return (
+            f"This conversation is a file of {size:,} bytes, and {place} takes {most:,}: the owner"
+            f" can write it with `ohmo sessions export {info.thread}`."
+        ), ()
+
+    async def _file(self, info: ThreadInfo, form: Form, *, tools: bool) -> Path:
         entries: list[Entry] = []
         names: dict[str, str] = {}
         calls: dict[str, str] = {}

@@ -38,6 +38,7 @@ from ohmo.store.threads import (
     hold,
     lock_thread,
     more,
+    other_session,
     reserve,
 )
 
@@ -298,25 +299,6 @@ def _stop_turn(
         at.asked(home.thread)
 
 
-_NEXT_SESSION = """SELECT session_seq, settings, COALESCE((SELECT MIN(seq) FROM steps s
-WHERE s.thread = threads.thread AND s.turn = ?), next_seq) FROM threads WHERE thread = ?"""
-# What was allowed for a session is nothing once it was over.
-_NO_GRANTS = "UPDATE grants SET revoked_at = ? WHERE scope = ? AND revoked_at IS NULL"
-
-
-def _other_session(at: Moment, thread: str, turn: str | None, resumes: int | None) -> Op[None]:
-    """``turn``: is open, and belongs to it."""
-    rows = yield _NEXT_SESSION, (turn, thread)
-    present, settings, begins = rows[0]
-    chosen = read_settings(settings).begun(present, begins, resumes)
-    yield (
-        "UPDATE threads SET session_seq = ?, settings = ? WHERE thread = ?",
-        (begins if resumes is None else resumes, write_settings(chosen), thread),
-    )
-    if resumes is not None:
-        yield _NO_GRANTS, (at.now, f"{thread}.{resumes}")
-
-
 def _stopped_lease(at: Moment, thread: str, fresh: bool, resumes: int | None) -> Op[None]:
     """A turn that is still open began after the command: it goes on under a new claim, and belongs
     to the other session."""
@@ -325,7 +307,7 @@ def _stopped_lease(at: Moment, thread: str, fresh: bool, resumes: int | None) ->
         (thread,),
     )
     if fresh:
-        yield from _other_session(at, thread, opened[0][0] if opened else None, resumes)
+        yield from other_session(at, thread, opened[0][0] if opened else None, resumes)
     if not opened:
         yield from give_back(at, thread)
     elif opened[0][1] == "running":

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -22,6 +23,7 @@ from ohmo.contracts.agent import Event, TextDelta
 from ohmo.contracts.arrivals import Occurrence, Wake
 from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.turns import Accepted, Seat
+from ohmo.lifecycle import follow
 from ohmo.storefile.open_store import open_sqlite
 from ohmo_testing.house import eventually
 from tests.makers import inbound
@@ -256,8 +258,8 @@ async def test_neither_a_sleeping_nor_a_raising_watcher_is_run_by_who_emits() ->
     with capture_logs() as logs:
         watching = [
             asyncio.create_task(sleeps()),
-            asyncio.create_task(stream.tell("raises", raises)),
-            asyncio.create_task(stream.tell("keeps", keeps)),
+            asyncio.create_task(follow("raises", partial(stream.listen, "raises"), raises)),
+            asyncio.create_task(follow("keeps", stream.listen, keeps)),
         ]
         await asyncio.sleep(0)
         for number in range(10):

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -352,13 +352,17 @@ class SmallHouse:
 
     dropped = 3
 
-    async def tell(self, who: str, hear: Callable[[str, Event], None]) -> None:
-        del who
+    @contextmanager
+    def events(self) -> Generator[AsyncIterator[tuple[str, Event]]]:
         queue: asyncio.Queue[tuple[str, Event]] = asyncio.Queue()
         self._queues.append(queue)
-        try:
+
+        async def each() -> AsyncIterator[tuple[str, Event]]:
             while True:
-                hear(*await queue.get())
+                yield await queue.get()
+
+        try:
+            yield each()
         finally:
             self._queues.remove(queue)
 
