@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import random
 import statistics
 import sys
@@ -22,6 +23,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
+
+import structlog
 
 from channels.record import record
 from ohmo.contracts.messages import Compaction
@@ -262,7 +265,7 @@ async def _report(
     print(f"facts: {dict(sorted(places.items()))}; goals sent: {goals} of {len(GOALS)}")
     print(f"goals and refusals missing in one of {turns // LOOK} requests on the way: {missing}")
     print(
-        f"a search of {archived} steps: median {statistics.median(looks) * 1e3:.0f} ms, most {max(looks) * 1e3:.0f} ms"
+        f"a search of all below number {archived}: median {statistics.median(looks) * 1e3:.0f} ms, most {max(looks) * 1e3:.0f} ms"
     )
     print(
         f"replay: {found.same} of {found.calls} requests the same, difference: {found.difference}"
@@ -320,6 +323,7 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--interrupted", type=int, default=0)
     given = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     code = interrupted(given.interrupted) if given.interrupted else 0
     if given.turns:
         code += asyncio.run(main(given.turns, given.seed))
