@@ -188,13 +188,16 @@ def _fail(batch: Batch, error: Exception) -> None:
 class _Listener:
     """One watcher's bounded queue; when it is full the oldest event goes."""
 
-    def __init__(self, bound: int) -> None:
+    def __init__(self, who: str, bound: int) -> None:
+        self._who = who
         self._events: deque[Heard] = deque(maxlen=bound)
         self._ready = asyncio.Event()
         self.dropped = 0
 
     def hear(self, heard: Heard) -> None:
         if len(self._events) == self._events.maxlen:
+            if not self.dropped:
+                log.warning("events_dropped", watcher=self._who, behind=len(self._events))
             self.dropped += 1
         self._events.append(heard)
         self._ready.set()
@@ -208,8 +211,9 @@ class _Listener:
 
 
 class EventStream:
-    """What running turns say, for whoever watches. ``bound``: events a watcher may lag behind.
-    ``dropped`` counts what slow watchers lost."""
+    """What running turns say, for whoever watches (``ohmo.lifecycle.follow``): each has a queue, so
+    that none makes a turn wait. ``bound``: events a watcher may lag behind. ``dropped`` counts what
+    slow watchers lost."""
 
     def __init__(self, bound: int = 1024) -> None:
         self._bound = bound
@@ -226,9 +230,10 @@ class EventStream:
             listener.hear((thread, event))
 
     @contextmanager
-    def listen(self) -> Generator[AsyncIterator[Heard]]:
-        """Thread and event of every running turn from now on."""
-        listener = _Listener(self._bound)
+    def listen(self, who: str = "a watcher") -> Generator[AsyncIterator[Heard]]:
+        """Thread and event of every running turn from now on. ``who`` is named in the log when it
+        falls behind."""
+        listener = _Listener(who, self._bound)
         self._listeners.append(listener)
         try:
             yield aiter(listener)

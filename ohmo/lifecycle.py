@@ -7,14 +7,16 @@ import os
 import random
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 import structlog
 
 log = structlog.get_logger("ohmo.lifecycle")
 T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 def backoff(
@@ -87,9 +89,37 @@ async def supervised(
         await sleep(pause)
 
 
+def harmless(who: str, hear: Callable[[A, B], object]) -> Callable[[A, B], None]:
+    """``hear`` for whoever must not end of it: what it raises is logged, the first time."""
+    failed = False
+
+    def told(one: A, other: B) -> None:
+        nonlocal failed
+        error = outcome(lambda: hear(one, other))
+        if isinstance(error, Exception) and not failed:
+            failed = True
+            words = f"{type(error).__name__}: {error}"
+            log.error("watcher_failed", watcher=who, error=words, exc_info=error)
+
+    return told
+
+
+async def follow(
+    who: str,
+    listen: Callable[[], AbstractContextManager[AsyncIterator[tuple[A, B]]]],
+    hear: Callable[[A, B], object],
+) -> None:
+    """Until cancelled: all that is heard to ``hear``, in this task; also what comes after it
+    failed."""
+    told = harmless(who, hear)
+    with listen() as events:
+        async for one, other in events:
+            told(one, other)
+
+
 def outcome(work: Callable[[], T]) -> T | Exception:
-    """The supervision boundary of a whole process: what ``work`` returned, or what it failed with,
-    so that a crash gets its own exit code."""
+    """A supervision boundary, of a whole process or of a watcher: what ``work`` returned, or what
+    it failed with."""
     try:
         return work()
     except Exception as error:  # noqa: BLE001 - boundary of supervision: the caller decides

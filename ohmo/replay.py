@@ -191,8 +191,11 @@ class Replaying:
         for item in items:
             if isinstance(item, ArrivalInfo) and item.turn is not None:
                 begun.setdefault(item.turn, item.arrival)
+        holds = info.settings.holds
         steps = tuple(
-            item for item in items if isinstance(item, StepInfo) and item.seq >= info.session_seq
+            item
+            for item in items
+            if isinstance(item, StepInfo) and holds(info.session_seq, item.seq)
         )
         return _Past(info, begun, steps)
 

@@ -9,13 +9,15 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
 from uuid import uuid4
 
 import ohmo
 from channels.record import record
+from channels.text import wall
 from ohmo.ambient import Ambient, Failpoint, IdSource, NewId, inert
 from ohmo.approvals.answering import Approvals
 from ohmo.bus import MessageBus
@@ -37,6 +39,7 @@ from ohmo.gateway.connections import Connections
 from ohmo.gateway.notices import Notices
 from ohmo.logs.redaction import Redactor
 from ohmo.sessions.clock import HeldClock, MarkFile, boot_id
+from ohmo.sessions.exporting import Exporting
 from ohmo.tracing import endpoint
 
 
@@ -123,6 +126,12 @@ class Deps:
         redact = Redactor(lambda: self.config.vault.values).words
         return Tracing(self.store, self.config.home.log, redact).trace
 
+    def exporting(self, zone: tzinfo) -> Exporting:
+        """``zone``: in which times are told."""
+        redact = Redactor(lambda: self.config.vault.values).words
+        spill, largest = self.config.home.spill, self.connections.largest
+        return Exporting(self.store, spill, redact, partial(wall, zone=zone), largest)
+
 
 @record
 class HouseWatch:
@@ -131,8 +140,12 @@ class HouseWatch:
     bus: MessageBus
     store: Store
 
+    @property
+    def dropped(self) -> int:
+        return self.bus.outbound.dropped
+
     def events(self) -> AbstractContextManager[AsyncIterator[tuple[str, Event]]]:
-        return self.bus.outbound.listen()
+        return self.bus.outbound.listen("streams")
 
     def listen(self, hear: Callable[[Sequence[Hint]], None]) -> Callable[[], None]:
         return self.store.listen(hear)

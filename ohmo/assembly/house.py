@@ -24,6 +24,7 @@ from ohmo.assembly.deps import Deps, Environment, HouseStore, HouseWatch
 from ohmo.assembly.messages import Wired, build_board, build_intake, build_pool, manifests, roles
 from ohmo.bus import MessageBus
 from ohmo.commands.contract import Command, is_order, listed
+from ohmo.commands.memory import remembered
 from ohmo.config.channels import open_channels
 from ohmo.config.load import Config
 from ohmo.contracts.setup import SetUp
@@ -36,7 +37,7 @@ from ohmo.gateway.access import Access, Accounts, standing_of
 from ohmo.gateway.connections import Connections
 from ohmo.gateway.intake import Intake
 from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
-from ohmo.gateway.orders import CommandQueries, remembered
+from ohmo.gateway.orders import CommandQueries
 from ohmo.gateway.people import PeopleDesk, role_of_next
 from ohmo.gateway.sending import Sent
 from ohmo.gateway.switchboard import Switchboard
@@ -254,6 +255,7 @@ def _desk(
         memory=None if memory is None else partial(remembered, memory, deps.config.workspace),
         checkpoints=build_taking_back(agent.folders, deps.config, hides, clockwork.zone),
         limits=limits_of(deps.config.budgets),
+        exporting=deps.exporting(clockwork.zone),
     )
 
 

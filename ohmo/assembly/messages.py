@@ -286,9 +286,8 @@ def build_board(
 
     def drafts(channel: Channel, link: LinkSettings) -> Drafts:
         look = Look(way_of(link.streaming), tools=link.activity != "off", redact=redact)
-        return Drafts(
-            channel, link.name, deps.bus.outbound.listen, rows, look, pace=pace_of(channel)
-        )
+        listen = partial(deps.bus.outbound.listen, f"drafts of {link.label}")
+        return Drafts(channel, link.name, listen, rows, look, pace=pace_of(channel))
 
     parts = BoardParts(
         store=store,

@@ -12,17 +12,20 @@ SAME: Mapping[str, str] = {
     "cancel": "stop",
     "clear": "new",
     "commands": "help",
+    "continue": "resume",
     "cost": "usage",
     "id": "whoami",
+    "load": "resume",
     "menu": "help",
     "models": "model",
     "reasoning": "effort",
     "reset": "new",
     "rewind": "rollback",
+    "session": "resume",
+    "sessions": "resume",
     "stats": "usage",
     "think": "effort",
     "tokens": "usage",
-    "version": "status",
 }
 
 _LATER = "`/{}` comes in a later version. `/help` shows what there is."
@@ -32,7 +35,7 @@ _ASK = (
 )
 _GOES_ON = (
     "There is no `/{}` here, and none is needed: a conversation goes on by itself, also after a"
-    " restart. `/new` begins another one."
+    " restart. `/resume` lists the earlier ones."
 )
 _CONFIG = (
     "There is no `/{}` here: `/model` and `/mode` change this conversation, the rest is the owner's"
@@ -54,7 +57,7 @@ _LINES: Mapping[str, str] = {
         "branch bug commit files history image issue pr_comments pr-comments review search"
         " ship todos"
     ),
-    _GOES_ON: "continue resume load save session sessions",
+    _GOES_ON: "save",
     _CONFIG: "config init language privacy-settings settings turns",
     _PROFILE: "fast provider",
     _VENDOR: "feedback login logout onboarding passes",
@@ -63,7 +66,7 @@ _LINES: Mapping[str, str] = {
         "exit quit"
     ),
     "There is no `/{}` here: copy what you see.": "copy",
-    "There is no `/{}` here: the owner can write a conversation into a file.": "export share",
+    "There is no `/{}` here: `/export` gives you this conversation as a file.": "share",
     "There is no `/{}` here: waits are obeyed, and whoever waits is told.": "rate-limit-options",
     "There is no `/{}` here: what changed stands in CHANGELOG.md.": "release-notes",
 }

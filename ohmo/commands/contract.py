@@ -16,9 +16,10 @@ from channels.record import record
 from channels.text import literal
 from ohmo.commands.aliases import INSTEAD, SAME
 from ohmo.contracts.outbox import Asked, Lapsed, Scope
-from ohmo.contracts.reports import ArrivalInfo, HouseStatus, ThreadInfo
+from ohmo.contracts.reports import ArrivalInfo, HouseStatus, SessionInfo, ThreadInfo
 from ohmo.contracts.spending import Spending
 from ohmo.contracts.turns import ThreadSettings
+from ohmo.sessions.exporting import Form
 from ohmo.sessions.user_steps import begins_plan, compacting, is_steering
 
 Standing = Literal["guest", "user", "admin", "owner"]
@@ -43,6 +44,7 @@ class Stop:
 
     text: str
     fresh: bool = False  # begin a new session too
+    resumes: int | None = None  # or go on with the one of this number
 
 
 @record
@@ -132,6 +134,18 @@ class Desk(Protocol):
         ...
 
     async def why(self, thread: str, number: str) -> str: ...
+    async def sessions_of(self, thread: str) -> list[SessionInfo]:
+        """Earlier conversations there, newest first."""
+        ...
+
+    async def holding(self, thread: str, words: str) -> set[int]:
+        """Numbers of those in which all these words were said; marks and case do not count."""
+        ...
+
+    async def exported(self, order: Order, form: Form) -> tuple[str, tuple[Path, ...]]:
+        """The present conversation as a file, or why there is none."""
+        ...
+
     async def diff_of(self, thread: str, back: int) -> tuple[str, tuple[Path, ...]]:
         """What the change did that lies so many changes back, in words and as a file."""
         ...
@@ -142,6 +156,7 @@ class Desk(Protocol):
         ...
 
     def when(self, at: datetime) -> str: ...
+    def now(self) -> datetime: ...
     def commands(self) -> tuple[Command, ...]: ...
     def models(self) -> tuple[str, ...]:
         """Configured ones, small to large; the last is the default."""

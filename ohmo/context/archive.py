@@ -4,15 +4,19 @@ slices; what is kept meanwhile is bounded."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import groupby
 from math import log
 
 from channels.record import record
 from ohmo.context.layers import Row
 from ohmo.contracts.messages import CallResult, ModelStep, Step, Text, ToolCall, UserStep
+from ohmo.contracts.reports import ThreadInfo
 from ohmo.memory.folding import fold
 
+SLICE = 500  # steps in memory at once
 MOST_WORDS = 24  # of a question
 MOST_KINDS = 512  # combinations of its words that are told apart
 READ = 20_000  # characters of one step that are looked at
@@ -55,6 +59,11 @@ class Search:
                 hits = self._hits.setdefault(found, deque(maxlen=self._most))
                 hits.append(Hit(seq, who, _around(text, found), taint))
 
+    @property
+    def whole(self) -> bool:
+        """Every word was found, in one step or another."""
+        return bool(self._words) and len(self._with) == len(self._words)
+
     def best(self) -> list[Hit]:
         """Those that hold most of what was asked for; of equal ones the newest first."""
         worth = {word: log(1 + self._steps / count) for word, count in self._with.items()}
@@ -65,6 +74,21 @@ class Search:
         ]
         ranked.sort(key=lambda each: each[:2], reverse=True)
         return [hit for _, _, hit in ranked[: self._most]]
+
+
+async def sessions_with(
+    words: str, info: ThreadInfo, steps: Callable[..., Awaitable[list[Row]]]
+) -> set[int]:
+    """Sessions of a thread in which all these words were said. ``steps``: as ``Store`` has
+    them."""
+    found: dict[int | None, Search] = {}
+    since = 0
+    while rows := await steps(info.thread, since, limit=SLICE):
+        since = rows[-1][0] + 1
+        for session, said in groupby(rows, lambda row: info.settings.session_of(row[0])):
+            search = found.setdefault(session, Search(words, 1))
+            await asyncio.to_thread(search.look, list(said))
+    return {session for session, search in found.items() if session is not None and search.whole}
 
 
 def _said(step: Step) -> tuple[str, str, tuple[str, ...]]:

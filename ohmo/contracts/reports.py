@@ -77,6 +77,16 @@ class StepInfo:
 
 
 @record
+class SessionInfo:
+    """One conversation of a thread. ``session``: number of its first step; ``words``: how it began,
+    at most 200 characters; ``last``: when something was said in it."""
+
+    session: int
+    words: str
+    last: datetime
+
+
+@record
 class Replay:
     """A session made again from its log. ``calls``: of the model; ``same``: whose request comes out
     byte for byte as it was sent; ``unrecorded``: of which nothing was kept to compare; ``judged``:
@@ -242,6 +252,11 @@ class Reports(Protocol):
         """Arrivals, steps and posts of one thread with seq > ``since``, in seq order. A post whose
         row changed state keeps its seq. With ``before`` the last ones below that number instead of
         the first ones."""
+        ...
+
+    async def sessions(self, thread: str) -> list[SessionInfo]:
+        """Those of the thread in which somebody spoke, without the present one; who spoke last
+        first."""
         ...
 
     async def inbox(

@@ -103,12 +103,14 @@ class Mailbox(Protocol):
         posts: Sequence[PostRow],
         closing: Closing,
         rest: Rest = no_rest,
+        resumes: int | None = None,
     ) -> int:
         """The command at ``seq`` ends everything said before it in its thread, running, parked or
         waiting; raises the generation; voids open questions; closes drafts and cards; keeps the
         ``rest`` of a running turn, before ``posts``; ends itself as answered. ``fresh``: a new
-        session too. Returns how many arrivals were stopped; 0 and nothing written when the command
-        had ended before."""
+        session too, or the earlier one ``resumes`` (``SessionInfo.session``), without what was
+        allowed for it. Returns how many arrivals were stopped; 0 and nothing written when the
+        command had ended before."""
         ...
 
 

@@ -31,6 +31,18 @@ PRESENT, NO_SESSION = -1, -2  # of ``ThreadSettings.planning``
 
 
 @record
+class Stretch:
+    """Steps from number ``begins`` on, until the next stretch of the thread, belong to the session
+    whose first step has number ``session``."""
+
+    begins: int
+    session: int
+
+
+STRETCHES = 64  # that are kept of a thread: older sessions cannot be gone on with
+
+
+@record
 class ThreadSettings:
     """What a person chose for one thread; None: the configuration's default."""
 
@@ -46,6 +58,32 @@ class ThreadSettings:
     #: Plan mode holds in the session of this number (``Claim.session_seq``), beside ``mode``, which
     #: holds again after it. ``PRESENT``: in the one it is stored in.
     planning: int | None = None
+    #: Which steps belong to which session, in order; empty: all to the present one.
+    stretches: tuple[Stretch, ...] = ()
+
+    def begun(self, present: int, at: int, session: int | None = None) -> ThreadSettings:
+        """Steps from number ``at`` on belong to another session than the ``present`` one; None: to
+        a new one. More than ``STRETCHES`` are kept only where the session itself has them."""
+        known = [each for each in self.stretches if each.begins < at]
+        if not any(each.session == present for each in known):
+            known += [Stretch(0, 0)] if present and not known else []
+            known.append(Stretch(present, present))
+        goes_on = at if session is None else session
+        known.append(Stretch(at, goes_on))
+        while len(known) > STRETCHES and known[0].session != goes_on:
+            del known[0]
+        return replace(self, stretches=tuple(known))
+
+    def holds(self, session: int, step: int) -> bool:
+        """Whether a step of the thread belongs to that session."""
+        if not any(each.session == session for each in self.stretches):
+            return step >= session
+        return self.session_of(step) == session
+
+    def session_of(self, step: int) -> int | None:
+        """None: its session is not kept apart any more."""
+        known = [each.session for each in self.stretches if each.begins <= step]
+        return known[-1] if known else None
 
     def over(self, older: ThreadSettings) -> ThreadSettings:
         """These choices, and the older ones where nothing was chosen now."""
@@ -72,7 +110,7 @@ class ThreadSettings:
         return self if timedelta() < left <= FREE else replace(self, mode=None, free_until=None)
 
 
-_CHOICES = tuple(each.name for each in fields(ThreadSettings))
+_CHOICES = tuple(each.name for each in fields(ThreadSettings) if each.name != "stretches")
 
 
 @record

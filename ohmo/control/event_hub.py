@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
@@ -25,6 +25,7 @@ from ohmo.contracts.agent import (
 from ohmo.contracts.store import Hint
 from ohmo.control.ports import Watch
 from ohmo.control.responses import dumps
+from ohmo.lifecycle import follow, harmless
 
 _LAG = 2048  # events one slow reader may have waiting; then it gets a snapshot instead
 _KEPT = 4096  # entries of the journal
@@ -155,14 +156,14 @@ class Listener:
 
 
 class EventHub:
-    """``also``: told every event (metrics, the log). ``epoch``: a name of this life of the
+    """``also``: by name, told every event (metrics, the log). ``epoch``: a name of this life of the
     daemon."""
 
     def __init__(
-        self, watch: Watch, also: Sequence[Callable[[str, Event], None]], epoch: str
+        self, watch: Watch, also: Mapping[str, Callable[[str, Event], None]], epoch: str
     ) -> None:
         self._watch = watch
-        self._also = also
+        self._also = [harmless(who, hear) for who, hear in also.items()]
         self.journal = Journal(epoch)
         self._turns: dict[str, Snapshot] = {}
         self._listeners: list[Listener] = []
@@ -173,9 +174,7 @@ class EventHub:
         """Until cancelled."""
         stop = self._watch.listen(self._hint)
         try:
-            with self._watch.events() as events:
-                async for thread, event in events:
-                    self.hear(thread, event)
+            await follow("streams", self._watch.events, self.hear)
         finally:
             stop()
 

@@ -15,7 +15,7 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from ohmo.contracts.agent import (
@@ -56,9 +56,13 @@ class _Depths(Collector):
         self.counts: Counts | None = None
         self.status: HouseStatus | None = None
         self.tasks = 0
+        self.dropped = 0
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         yield GaugeMetricFamily("ohmo_tasks", "Tasks of the event loop", value=self.tasks)
+        yield CounterMetricFamily(
+            "ohmo_events_dropped", "Events of turns that a slow watcher lost", self.dropped
+        )
         if self.counts is not None:
             for name, what, rows in (
                 ("ohmo_inbox_total", "Arrivals by channel and state or ending", self.counts.inbox),
@@ -191,8 +195,10 @@ class Metrics:
             case _:
                 pass
 
-    def scrape(self, counts: Counts, status: HouseStatus) -> bytes:
-        """The text form (``CONTENT_TYPE``). On the event loop."""
+    def scrape(self, counts: Counts, status: HouseStatus, dropped: int = 0) -> bytes:
+        """The text form (``CONTENT_TYPE``). On the event loop. ``dropped``: as ``Watch`` has
+        it."""
+        self._depths.dropped = dropped
         self._depths.counts = counts
         self._depths.status = status
         self._depths.tasks = len(asyncio.all_tasks())
@@ -228,7 +234,8 @@ class Health:
         if self._metrics is None:
             raise Refusal(404, "metrics are switched off (control.metrics)")
         counts = await self._ports.reports.counts(spare=True)
-        body = self._metrics.scrape(counts, await self._ports.status())
+        status = await self._ports.status()
+        body = self._metrics.scrape(counts, status, self._ports.watch.dropped)
         return web.Response(
             body=body, headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"}
         )

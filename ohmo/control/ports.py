@@ -48,6 +48,11 @@ from ohmo.memory.desk import Memory
 class Watch(Protocol):
     """What happens in the house, for watchers: never the truth, only a reason to look."""
 
+    @property
+    def dropped(self) -> int:
+        """Events that slow watchers lost."""
+        ...
+
     def events(self) -> AbstractContextManager[AsyncIterator[tuple[str, Event]]]:
         """Thread and event of every running turn from now on; bounded, the oldest are dropped."""
         ...

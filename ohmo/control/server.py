@@ -128,8 +128,8 @@ class Control:
             now=lambda: self._clock().timestamp(),
             ended=run / "logged-out",
         )
-        heard = [self._metrics.event] if self._metrics is not None else []
-        heard += [self._told] if self._told is not None else []
+        heard = {"metrics": self._metrics.event} if self._metrics is not None else {}
+        heard |= {"log": self._told} if self._told is not None else {}
         live = EventHub(self._ports.watch, heard, self._new_id())
         async with AsyncExitStack() as stack:
             unix = stack.enter_context(unix_socket(self._place.run, self._place.fallback))

@@ -40,7 +40,7 @@ from ohmo.contracts.errors import ConfigError, OhmoError
 from ohmo.control.server import Doors
 from ohmo.discovery import load
 from ohmo.heap import give_back, trimming
-from ohmo.lifecycle import notify, supervised
+from ohmo.lifecycle import follow, notify, supervised
 from ohmo.logs.writing import logging_to
 from ohmo.processes.peer_process import reap
 from ohmo.processes.process_tree import adopt_orphans, seal
@@ -111,7 +111,7 @@ async def started(
             group(name, work)
         if watcher is not None:
             stack.push_async_callback(asyncio.to_thread, watcher.close)
-            group("traces", lambda: watcher.run(house.bus.outbound.listen))
+            group("traces", lambda: follow("traces", house.bus.outbound.listen, watcher.event))
         house.status.ready = True
         if not still:
             group("model.warm", lambda: _warm(house))

@@ -245,6 +245,7 @@ class SqlStore(_OverDriver):
     free_threads = reads_now(listing.free_threads, slow=True)
     find_thread = reads(listing.find_thread)
     history = reads(listing.history, slow=True)
+    sessions = reads(listing.sessions, slow=True)
     arrival = reads(listing.arrival)
     trace = reads_now(tracing.trace, slow=True)
     inbox = reads(listing.inbox, slow=True)

@@ -38,7 +38,7 @@ from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.outbox import OutRow, PostRow
 from ohmo.gateway.draft_updates import Activity, DraftUpdates, Typing
 from ohmo.gateway.sending import Pace
-from ohmo.lifecycle import failure_of
+from ohmo.lifecycle import failure_of, follow
 
 log = structlog.get_logger("ohmo.delivery")
 FIRST_AFTER = 0.7  # seconds of text before a draft is worth a message: short answers come whole
@@ -162,10 +162,12 @@ class Drafts:
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as group:
+
+            def note(thread: str, event: Event) -> None:
+                self._note(thread, event, group)
+
             try:
-                with self._events() as events:
-                    async for thread, event in events:
-                        self._note(thread, event, group)
+                await follow(f"drafts of {self._name}", self._events, note)
             finally:
                 for slot in self._slots.values():
                     slot.end()

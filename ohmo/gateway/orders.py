@@ -3,7 +3,6 @@ words."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import UTC, datetime, tzinfo
@@ -35,13 +34,14 @@ from ohmo.commands.contract import (
     parse,
     unknown,
 )
+from ohmo.context.archive import sessions_with
 from ohmo.context.usage import ContextUsage
 from ohmo.contracts.cron import BadJob, By, NoSuchJob
 from ohmo.contracts.inwriter import Rest, no_rest
 from ohmo.contracts.messages import Text, UserStep
-from ohmo.contracts.outbox import OWN_CHANNELS, Asked, Lapsed, PostRow
+from ohmo.contracts.outbox import Asked, Lapsed, PostRow
 from ohmo.contracts.provider import Payer
-from ohmo.contracts.reports import ArrivalInfo, HouseStatus, Reports, ThreadInfo
+from ohmo.contracts.reports import ArrivalInfo, HouseStatus, Reports, SessionInfo, ThreadInfo
 from ohmo.contracts.spending import Limit, Scope, Spending
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import FREE, Accepted, ThreadSettings
@@ -49,9 +49,7 @@ from ohmo.cron.desk import CronDesk
 from ohmo.cron.spec import job_line, when_words
 from ohmo.gateway.access import Access
 from ohmo.gateway.answering import Answering, Ended, notice
-from ohmo.memory.desk import Memory
-from ohmo.memory.scopes import Viewer
-from ohmo.memory.talk import spoken
+from ohmo.sessions.exporting import Exporting, Form
 
 
 @record
@@ -86,21 +84,13 @@ class Orders:
     """Each effect, its reply and the command's ending are one transaction."""
 
     def __init__(self, deps: OrdersDeps) -> None:
-        self._store = deps.store
-        self._commands = deps.commands
-        self._desk = deps.desk
-        self._turns = deps.turns
-        self._answering = deps.answering
-        self._new_id = deps.new_id
-        self._clock = deps.clock
-        self._restart = deps.restart
-        self._checkpoints = deps.checkpoints
+        self._deps = deps
 
     async def carry_out(
         self, accepted: Accepted, said: Inbound, standing: Standing
     ) -> Ended | None:
         """How the command ends; None: its effect's own transaction ended it."""
-        commands = self._commands
+        commands = self._deps.commands
         parsed = parse(said.text)
         if parsed is None or (parsed[0] not in commands and not is_order(said.text, commands)):
             # Somebody who was let in between the words and their handling.
@@ -113,12 +103,12 @@ class Orders:
         if standing not in command.standings:
             reason = f"/{command.name} is not for a {standing}"
             return self._refused(said, reason, f"`/{command.name}` is not for a {standing}.")
-        info = await self._desk.thread(accepted.thread)
-        settings = info.settings.at(self._clock()) if info is not None else ThreadSettings()
+        info = await self._deps.desk.thread(accepted.thread)
+        settings = info.settings.at(self._deps.clock()) if info is not None else ThreadSettings()
         order = Order(
             accepted.thread, said.address, said.person.id, standing, argument, settings, said
         )
-        effect = await command.run(order, self._desk)
+        effect = await command.run(order, self._deps.desk)
         effect = command.heeded(effect, argument)
         return await self._apply(accepted, said, effect, owner=standing == "owner")
 
@@ -127,51 +117,54 @@ class Orders:
     ) -> Ended | None:
         match effect:
             case Reply(text, files):
-                post = PostRow(self._new_id(), "notice", Outbound(said.address, text, files=files))
+                post = PostRow(
+                    self._deps.new_id(), "notice", Outbound(said.address, text, files=files)
+                )
                 return Ended("answered", posts=(post,))
             case TakeBack(kind, back, force):
-                assert self._checkpoints is not None
+                assert self._deps.checkpoints is not None
                 where = (accepted.thread, accepted.seq)
-                taken = await self._checkpoints.take_back(*where, kind, back, force=force)
+                taken = await self._deps.checkpoints.take_back(*where, kind, back, force=force)
                 told = UserStep((Text(taken.told),), "house", "notice") if taken.told else None
                 return replace(self._answered(said, taken.text), told=told)
             case Choose(text, chosen):
 
                 async def chose() -> None:
-                    self._turns.chose(accepted.thread, chosen)
+                    self._deps.turns.chose(accepted.thread, chosen)
 
                 posts = (self._notice(said, text),)
                 return Ended("answered", posts=posts, settings=chosen, then=chose)
-            case Stop(text, fresh):
+            case Stop(text, fresh, resumes):
                 thread = accepted.thread
-                turns = self._turns
+                turns = self._deps.turns
                 note = f"stopped by {said.person.name or said.person.id}"
-                await self._store.stop(
+                await self._deps.store.stop(
                     thread,
                     accepted.seq,
                     person=said.person.id,
                     fresh=fresh,
                     posts=[self._notice(said, text)],
-                    closing=closing(self._new_id, note, turns.drafted),
+                    closing=closing(self._deps.new_id, note, turns.drafted),
                     rest=turns.rest(thread, note),
+                    resumes=resumes,
                 )
                 await turns.stopped(thread)
                 return None
             case RunNow(lapsed):
-                _, text = await self._answering.run_late(said, lapsed, owner=owner)
+                _, text = await self._deps.answering.run_late(said, lapsed, owner=owner)
                 return self._answered(said, text)
             case Retry(letters):
                 for seq in letters:
-                    await self._store.retry_arrival(accepted.thread, seq)
+                    await self._deps.store.retry_arrival(accepted.thread, seq)
                 return Ended("answered")
             case Restart(text):
 
                 async def restart() -> None:
-                    self._restart()
+                    self._deps.restart()
 
                 return Ended("answered", posts=(self._notice(said, text),), then=restart)
             case Decide() as decision:
-                return await self._answering.decide(accepted, said, decision, owner=owner)
+                return await self._deps.answering.decide(accepted, said, decision, owner=owner)
 
     def _answered(self, said: Inbound, text: str) -> Ended:
         return Ended("answered", posts=(self._notice(said, text),))
@@ -180,7 +173,7 @@ class Orders:
         return Ended("refused", reason, (self._notice(said, text),))
 
     def _notice(self, said: Inbound, text: str) -> PostRow:
-        return notice(self._new_id, said.address, text)
+        return notice(self._deps.new_id, said.address, text)
 
 
 LATEST = 1_000  # messages of the whole house that are looked through for those of one thread
@@ -205,6 +198,7 @@ class CommandQueries:
     memory: Callable[[Order], Awaitable[str]] | None = None
     checkpoints: TakingBack | None = None
     limits: Mapping[Scope, Limit] = field(default_factory=dict[Scope, Limit])
+    exporting: Exporting | None = None
 
     async def open_questions(self, thread: str) -> list[Asked]:
         return await self.store.open_questions(thread)
@@ -282,6 +276,19 @@ class CommandQueries:
     async def diff_of(self, thread: str, back: int) -> tuple[str, tuple[Path, ...]]:
         assert self.checkpoints is not None
         return await self.checkpoints.shown(thread, back)
+
+    async def sessions_of(self, thread: str) -> list[SessionInfo]:
+        return await self.reports.sessions(thread)
+
+    async def holding(self, thread: str, words: str) -> set[int]:
+        info = await self.reports.thread(thread)
+        return await sessions_with(words, info, self.store.steps) if info is not None else set()
+
+    async def exported(self, order: Order, form: Form) -> tuple[str, tuple[Path, ...]]:
+        info = await self.reports.thread(order.thread)
+        if info is None or self.exporting is None:
+            return "Nothing was said here yet.", ()
+        return await self.exporting(info, form, tools=order.standing != "guest")
 
     async def usage_of(self, order: Order) -> Spending:
         turn, person = self.turn_of(order.thread) or "", f"{order.address.channel}:{order.person}"
@@ -379,17 +386,6 @@ class CommandQueries:
             ending = f"{row.ending}: {row.reason}" if row.reason else f"{row.ending}"
         said_at = wall(row.said_at, self.zone, "%Y-%m-%d %H:%M:%S")
         return f"Message {row.seq} of {said_at}: {ending}."
-
-
-async def remembered(memory: Memory, workspace: Path, order: Order) -> str:
-    """``workspace``: where turns work for whom nobody chose another folder."""
-    own = order.address.channel in OWN_CHANNELS
-    # what the owner says by the local API is answered where the conversation is, before others
-    alone = order.said is not None and order.said.private and (own or order.person != "owner")
-    person = f"{order.address.channel}:{order.person}"
-    cwd = Path(order.settings.workspace or workspace)
-    viewer = Viewer(person, order.standing, alone, order.address, cwd)
-    return await asyncio.to_thread(spoken, memory, viewer, order.argument, person)
 
 
 def _messages(rows: Sequence[ArrivalInfo], thread: str) -> list[ArrivalInfo]:

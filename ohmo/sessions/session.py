@@ -259,8 +259,10 @@ class Session:
         if transcript.whole and not work.resumed:
             transcript.add(work.steps)
         else:
-            steps = await self._deps.store.steps(self.claim.thread, transcript.last + 1)
-            transcript.add(steps)
+            claim = self.claim
+            steps = await self._deps.store.steps(claim.thread, transcript.last + 1)
+            holds = claim.settings.holds
+            transcript.add([row for row in steps if holds(claim.session_seq, row[0])])
             transcript.whole = True
 
     async def _prepare(self, run: Run) -> None:

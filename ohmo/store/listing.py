@@ -9,13 +9,23 @@ moves nothing out of it."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
 from channels.contract import Address, ChatId
 from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.messages import Step, Text, UserStep
 from ohmo.contracts.outbox import OutRow
-from ohmo.contracts.reports import ArrivalInfo, Counts, HistoryItem, Spot, StepInfo, ThreadInfo
+from ohmo.contracts.reports import (
+    ArrivalInfo,
+    Counts,
+    HistoryItem,
+    SessionInfo,
+    Spot,
+    StepInfo,
+    ThreadInfo,
+)
 from ohmo.contracts.turns import Shelf
 from ohmo.store.codec import Unreadable, column, from_column, read_arrival, read_settings, read_step
 from ohmo.store.known_people import beginning
@@ -318,6 +328,39 @@ def history(
     items += [out_row(row) for row in posts]
     items.sort(key=lambda item: item.seq)
     return items[:limit] if before is None else items[max(0, len(items) - limit) :]
+
+
+_STRETCH = "thread = ? AND seq >= ? AND seq < ?"
+_FIRST_SAID = f"SELECT body FROM steps WHERE {_STRETCH} AND kind = 'user' ORDER BY seq LIMIT 20"
+_LAST_SAID = f"SELECT at FROM steps WHERE {_STRETCH} ORDER BY seq DESC LIMIT 1"
+
+
+def sessions(thread: str) -> Op[list[SessionInfo]]:
+    rows = yield "SELECT session_seq, settings, next_seq FROM threads WHERE thread = ?", (thread,)
+    if not rows:
+        return []
+    present, settings, end = rows[0]
+    found: dict[int, SessionInfo] = {}
+    for each in reversed(read_settings(settings).stretches):
+        span = (thread, each.begins, end)
+        end = each.begins
+        last = yield _LAST_SAID, span
+        if each.session == present or not last:
+            continue
+        words = [_words(read_step(body)) for (body,) in (yield _FIRST_SAID, span)]
+        said = next((line for line in words if line), "")
+        newer = found.get(each.session, SessionInfo(each.session, "", instant(last[0][0])))
+        found[each.session] = replace(newer, words=said[:200] or newer.words)
+    spoken = [info for info in found.values() if info.words]
+    return sorted(spoken, key=lambda one: (one.last, one.session), reverse=True)
+
+
+def _words(step: Step) -> str:
+    """What somebody said with it, in one line."""
+    if not isinstance(step, UserStep) or step.source not in ("message", "wake"):
+        return ""
+    words = [block.text for block in step.blocks if isinstance(block, Text)]
+    return " ".join(" ".join(words[-1:]).split())
 
 
 def last_delivery(channel: str, account: str) -> Op[datetime | None]:

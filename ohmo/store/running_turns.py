@@ -38,6 +38,7 @@ from ohmo.store.threads import (
     hold,
     lock_thread,
     more,
+    other_session,
     reserve,
 )
 
@@ -218,6 +219,7 @@ def stop(
     posts: Sequence[PostRow],
     closing: Closing,
     rest: Rest = no_rest,
+    resumes: int | None = None,
 ) -> Op[int]:
     """What is stopped is defined by the number of the command: done again after a crash, it stops
     nothing that was said later."""
@@ -252,7 +254,7 @@ def stop(
     yield from settle(at, thread, Report(reason, failed=True, cause="stopped"))
     yield from more(home, numbers, len(posts) - len(away))  # behind what is kept of the turn
     yield from speak(at, home, numbers, posts, None)
-    yield from _stopped_lease(at, thread, fresh)
+    yield from _stopped_lease(at, thread, fresh, resumes)
     return count
 
 
@@ -297,21 +299,15 @@ def _stop_turn(
         at.asked(home.thread)
 
 
-def _stopped_lease(at: Moment, thread: str, fresh: bool) -> Op[None]:
+def _stopped_lease(at: Moment, thread: str, fresh: bool, resumes: int | None) -> Op[None]:
     """A turn that is still open began after the command: it goes on under a new claim, and belongs
-    to the new session."""
+    to the other session."""
     opened = yield (
         "SELECT turn, state FROM turns WHERE thread = ? AND state IN ('running','parked')",
         (thread,),
     )
-    if fresh and not opened:
-        yield "UPDATE threads SET session_seq = next_seq WHERE thread = ?", (thread,)
-    elif fresh:
-        yield (
-            """UPDATE threads SET session_seq = COALESCE((SELECT MIN(seq) FROM steps
-            WHERE thread = ? AND turn = ?), next_seq) WHERE thread = ?""",
-            (thread, opened[0][0], thread),
-        )
+    if fresh:
+        yield from other_session(at, thread, opened[0][0] if opened else None, resumes)
     if not opened:
         yield from give_back(at, thread)
     elif opened[0][1] == "running":

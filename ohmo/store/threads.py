@@ -226,6 +226,23 @@ AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.thread = threads.thread
 AND t.state IN ('running','parked')) RETURNING session_seq"""
 
 
+_SESSION = "UPDATE threads SET session_seq = ?, settings = ? WHERE thread = ?"
+_NEXT_SESSION = """SELECT session_seq, settings, COALESCE((SELECT MIN(seq) FROM steps s
+WHERE s.thread = threads.thread AND s.turn = ?), next_seq) FROM threads WHERE thread = ?"""
+# What was allowed for a session is nothing once it was over.
+_NO_GRANTS = "UPDATE grants SET revoked_at = ? WHERE scope = ? AND revoked_at IS NULL"
+
+
+def other_session(at: Moment, thread: str, turn: str | None, resumes: int | None) -> Op[None]:
+    """A new one, or ``resumes``. ``turn``: is open, and belongs to it."""
+    rows = yield _NEXT_SESSION, (turn, thread)
+    present, settings, begins = rows[0]
+    chosen = write_settings(read_settings(settings).begun(present, begins, resumes))
+    yield _SESSION, (begins if resumes is None else resumes, chosen, thread)
+    if resumes is not None:
+        yield _NO_GRANTS, (at.now, f"{thread}.{resumes}")
+
+
 def claim(
     at: Moment, owner: str, *, limit: int, ttl: float, idle: float | None = None
 ) -> Op[list[Claim]]:
@@ -238,10 +255,12 @@ def claim(
         generation, *place, session_seq, settings = rows[0]
         if former is not None and former != owner:
             yield _DIED, (thread,)
-        if idle is not None and (begun := (yield _FORGET, (thread, at.now - round(idle * 1000)))):
-            session_seq = begun[0][0]
-        address = address_of(tuple(place))
         chosen = read_settings(settings)
+        if idle is not None and (begun := (yield _FORGET, (thread, at.now - round(idle * 1000)))):
+            chosen = chosen.begun(session_seq, begun[0][0])
+            session_seq = begun[0][0]
+            yield _SESSION, (session_seq, write_settings(chosen), thread)
+        address = address_of(tuple(place))
         claims.append(Claim(thread, generation, until, owner, address, session_seq, chosen))
     return claims
 
@@ -309,11 +328,11 @@ def reclaim(_: Moment, owner: str) -> Op[int]:
     return len(rows)
 
 
+_LOCKED = "UPDATE threads SET settings = settings WHERE thread = ? RETURNING settings"
+
+
 def choose(at: Moment, thread: str, settings: ThreadSettings) -> Op[bool]:
-    rows = yield (
-        "UPDATE threads SET settings = settings WHERE thread = ? RETURNING settings",
-        (thread,),
-    )  # locks the row
+    rows = yield _LOCKED, (thread,)
     if not rows:
         return False
     chosen = settings.over(read_settings(rows[0][0]))
@@ -323,10 +342,7 @@ def choose(at: Moment, thread: str, settings: ThreadSettings) -> Op[bool]:
 
 
 def end_free(at: Moment, thread: str, until: datetime) -> Op[bool]:
-    rows = yield (
-        "UPDATE threads SET settings = settings WHERE thread = ? RETURNING settings",
-        (thread,),
-    )  # locks the row
+    rows = yield _LOCKED, (thread,)
     chosen = read_settings(rows[0][0]) if rows else ThreadSettings()
     if chosen.free_until != until:
         raise Undo(False)
@@ -351,10 +367,7 @@ AND NOT EXISTS (SELECT 1 FROM threads o JOIN inbox i ON i.thread = o.thread AND 
 
 
 def forget(at: Moment, thread: str) -> Op[bool]:
-    yield (
-        "UPDATE threads SET settings = settings WHERE thread = ? RETURNING thread",
-        (thread,),
-    )  # locks the row
+    yield _LOCKED, (thread,)
     if not (yield _AT_REST, (thread,)):
         raise Undo(False)
     yield _FORGET_SPEAKERS, (thread, thread)

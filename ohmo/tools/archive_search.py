@@ -7,15 +7,13 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ohmo.context.archive import Search
+from ohmo.context.archive import SLICE, Search
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.messages import MOST_PLACES
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.inputs import PydanticTool, SafeText
 from ohmo.tools.results import description, in_thread, text_result
 from ohmo.tools.workbench import Workbench
-
-SLICE = 500  # steps in memory at once
 
 
 class ArchiveSearchInput(BaseModel):

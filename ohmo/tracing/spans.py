@@ -6,8 +6,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import unquote
 
 import structlog
@@ -27,7 +26,6 @@ _LAST = 2.0  # seconds that what is still collected gets on the way out
 logging.getLogger("opentelemetry").setLevel(
     logging.CRITICAL
 )  # several lines for every batch; ours says it once
-Listen = Callable[[], AbstractContextManager[AsyncIterator[tuple[str, Event]]]]
 
 
 class Spans:
@@ -56,12 +54,6 @@ class Spans:
         self._now = now
         self._turns: dict[str, Span] = {}
         self._tools: dict[str, Span] = {}
-
-    async def run(self, listen: Listen) -> None:
-        """Until cancelled."""
-        with listen() as events:
-            async for thread, event in events:
-                self.event(thread, event)
 
     def event(self, thread: str, event: Event) -> None:
         """One thing that happened in a turn; what belongs to a turn whose start was not heard is

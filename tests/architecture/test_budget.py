@@ -63,6 +63,7 @@ WIDE = {
     "ohmo.cli.wizard.InitFlags": "what `ohmo init` asks",
     "ohmo.service.upgrading.Parts": "the programs an upgrade calls",
     "ohmo.control.ports.StatusReporter": "what the status is put together from",
+    "ohmo.contracts.turns.ThreadSettings": "what a person chose for one thread",
     "ohmo.gateway.orders.CommandQueries": "what slash commands ask of the house",
 }
 

@@ -96,7 +96,9 @@ def _shown(items: Sequence[dict[str, Any]]) -> list[Visible]:
         heads[row["id"]] = head
         choices = tuple(choice["value"] for choice in row["outbound"]["choices"])
         edits = shown[head].edits + 1 if head in shown else 0
-        shown[head] = Visible(f"{head}.0", row["outbound"]["text"], True, None, edits, choices)
+        text = row["outbound"]["text"]
+        files = tuple(file.rpartition("/")[2] for file in row["outbound"]["files"])
+        shown[head] = Visible(f"{head}.0", text, True, None, edits, choices, files)
     return list(shown.values())
 
 

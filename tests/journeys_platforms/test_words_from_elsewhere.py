@@ -18,12 +18,15 @@ SAID = {
     "/reset": "A new conversation begins here",
     "/cost": "today",
     "/cancel": "Stopped",
-    "/version": "ohmo",
+    "/version": ", Python 3.",
     "/settings": "`/model` and `/mode`",
     "/summary of today": "later version",
     "/reload-plugins": "later version",
     "/commit all of it": "in your own words",
-    "/resume": "goes on by itself",
+    "/resume": "no earlier conversation here",
+    "/sessions": "no earlier conversation here",
+    "/save": "goes on by itself",
+    "/share": "`/export` gives you this conversation as a file",
 }
 
 

@@ -12,6 +12,7 @@ from typing import Literal
 from channels.contract import Address, Inbound
 from ohmo.contracts.errors import Conflict
 from ohmo.contracts.inwriter import Card, Closing
+from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.outbox import Ask, Asked, Grant, Lapsed, OutRow, PartState, PostRow, Ruling
 from ohmo.contracts.reports import (
     ArrivalInfo,
@@ -19,6 +20,7 @@ from ohmo.contracts.reports import (
     Beginning,
     Counts,
     HistoryItem,
+    SessionInfo,
     Spot,
     StepInfo,
     ThreadInfo,
@@ -673,6 +675,26 @@ class MemoryStore(ModelOutbox, ModelSpending, ModelChoices):
             key=lambda item: item.seq,
         )
         return chosen[:limit] if before is None else chosen[max(0, len(chosen) - limit) :]
+
+    async def sessions(self, thread: str) -> list[SessionInfo]:
+        row = self.tables.threads.get(thread)
+        if row is None:
+            return []
+        found: dict[int, SessionInfo] = {}
+        for (where, seq), logged in sorted(self.tables.steps.items()):
+            of = [each.session for each in row.settings.stretches if each.begins <= seq]
+            if where != thread or not of:
+                continue
+            session = of[-1]
+            step = logged.step
+            words = ""
+            if isinstance(step, UserStep) and step.source in ("message", "wake"):
+                words = " ".join([b.text for b in step.blocks if isinstance(b, Text)][-1:])
+            known = found.get(session, SessionInfo(session, "", logged.at))
+            words = known.words or " ".join(words.split())[:200]
+            found[session] = SessionInfo(session, words, logged.at)
+        spoken = [one for one in found.values() if one.words and one.session != row.session_seq]
+        return sorted(spoken, key=lambda one: (one.last, one.session), reverse=True)
 
     async def inbox(
         self, *, state: str | None = None, limit: int = 100, after: Spot | None = None

@@ -244,7 +244,8 @@ class ModelTurns(ModelMailbox):
                 if row.owner not in (None, owner) and turn is not None:
                     tables.turns[turn.id] = replace(turn, starts=turn.starts + 1)
                 if idle is not None and turn is None and self._silent(row.id, idle):
-                    self.change(row.id, session_seq=row.next_seq)
+                    chosen = row.settings.begun(row.session_seq, row.next_seq)
+                    self.change(row.id, session_seq=row.next_seq, settings=chosen)
                 new = self.change(
                     row.id, owner=owner, until=self.later(ttl), generation=row.generation + 1
                 )
@@ -555,6 +556,7 @@ class ModelTurns(ModelMailbox):
         posts: Sequence[PostRow],
         closing: Closing,
         rest: Rest = no_rest,
+        resumes: int | None = None,
     ) -> int:
         command = self.tables.inbox.get((thread, seq))
         if command is None or command.state == "ended":
@@ -580,7 +582,7 @@ class ModelTurns(ModelMailbox):
                 self._void(turn.id, thread, closing)
             self.say(posts, None, thread)
             self.settle(thread, Report(reason, failed=True, cause="stopped"))
-            self._after_stop(thread, fresh)
+            self._after_stop(thread, fresh, resumes)
             return len(before)
 
     def _void(self, turn: str, thread: str, closing: Closing) -> None:
@@ -595,7 +597,7 @@ class ModelTurns(ModelMailbox):
             self.tables.questions[question.ask.id] = replace(question, state="void")
         self.close([q.ask.id for q in opened if q.state == "asked"], closing, thread)
 
-    def _after_stop(self, thread: str, fresh: bool) -> None:
+    def _after_stop(self, thread: str, fresh: bool, resumes: int | None) -> None:
         rest = self.open_turn(thread)
         if fresh:
             own = [
@@ -603,7 +605,16 @@ class ModelTurns(ModelMailbox):
                 for (where, seq), s in self.tables.steps.items()
                 if where == thread and rest is not None and s.turn == rest.id
             ]
-            self.change(thread, session_seq=min(own, default=self.tables.threads[thread].next_seq))
+            row = self.tables.threads[thread]
+            begins = min(own, default=row.next_seq)
+            self.change(
+                thread,
+                session_seq=begins if resumes is None else resumes,
+                settings=row.settings.begun(row.session_seq, begins, resumes),
+            )
+            gone = f"{thread}.{resumes}"
+            kept = {key: one for key, one in self.tables.grants.items() if one.scope != gone}
+            self.tables.grants = kept
         if rest is None:
             self.give_back(thread)
         elif rest.state == "running":

@@ -155,7 +155,8 @@ class Twins(RuleBasedStateMachine):
 
     async def threads(self, store: FullStore) -> Any:
         infos = await store.threads()
-        return infos, [await store.history(info.thread) for info in infos]
+        sessions = [await store.sessions(info.thread) for info in infos]
+        return infos, [await store.history(info.thread) for info in infos], sessions
 
     def claims_equal(self, owner: str, limit: int) -> list[Claim]:
         async def run() -> list[Claim]:
@@ -184,15 +185,23 @@ class Twins(RuleBasedStateMachine):
     def tick(self, seconds: float) -> None:
         self.clock.tick(seconds)
 
-    @rule(which=SMALL, fresh=st.booleans(), place=PLACES)
-    def stop(self, which: int, fresh: bool, place: Any) -> None:
+    @rule(which=SMALL, fresh=st.booleans(), place=PLACES, back=st.booleans())
+    def stop(self, which: int, fresh: bool, place: Any, back: bool = False) -> None:
         posts = [self.post(place)]
         commands = [p for p in self.runner.run(self.engine.unhandled()) if p.kind == "command"]
         if commands:
             at = commands[which % len(commands)].accepted
+            earlier = self.runner.run(self.engine.sessions(at.thread)) if fresh and back else []
+            resumes = earlier[which % len(earlier)].session if earlier else None
             self.both(
                 lambda store: store.stop(
-                    at.thread, at.seq, person="ada", fresh=fresh, posts=posts, closing=closing
+                    at.thread,
+                    at.seq,
+                    person="ada",
+                    fresh=fresh,
+                    posts=posts,
+                    closing=closing,
+                    resumes=resumes,
                 )
             )
 
@@ -396,11 +405,11 @@ class Twins(RuleBasedStateMachine):
             self.answer(0, verdict, pressed_by=False, place=place, again=True)
         self.consume(0, 0)
 
-    @rule(place=PLACES, fresh=st.booleans())
-    def say_stop(self, place: Any, fresh: bool) -> None:
+    @rule(place=PLACES, fresh=st.booleans(), back=st.booleans())
+    def say_stop(self, place: Any, fresh: bool, back: bool) -> None:
         command = replace(said("stop", key=self.name("c"), at=place), message=self.name("m"))
         self.both(lambda store: store.accept([(command, Seat("", "command"))]))
-        self.stop(0, fresh, place)
+        self.stop(0, fresh, place, back)
 
     # speaking
 

@@ -7,20 +7,23 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from structlog.testing import capture_logs
 
 from channels.contract import Address, ChatId, Inbound, MessageId
 from channels.errors import Unavailable
 from ohmo.ambient import inert
 from ohmo.bus import CROWD, EventStream, MessageBus
-from ohmo.contracts.agent import TextDelta
+from ohmo.contracts.agent import Event, TextDelta
 from ohmo.contracts.arrivals import Occurrence, Wake
 from ohmo.contracts.errors import LeaseLost
 from ohmo.contracts.turns import Accepted, Seat
+from ohmo.lifecycle import follow
 from ohmo.storefile.open_store import open_sqlite
 from ohmo_testing.house import eventually
 from tests.makers import inbound
@@ -230,6 +233,49 @@ async def test_only_a_slow_watcher_loses_events() -> None:
     assert seen == ["7", "8", "9"]
     assert quick[-1] == "9"
     assert stream.dropped == 7  # also after everybody has left
+
+
+async def test_neither_a_sleeping_nor_a_raising_watcher_is_run_by_who_emits() -> None:
+    """What a turn pays for a watcher is a place in its queue: nothing of the watcher runs before
+    the turn waits for something else, and what it does then reaches nobody."""
+    stream = EventStream(bound=4)
+    kept: list[str] = []
+    hurt: list[str] = []
+
+    async def sleeps() -> None:
+        with stream.listen("sleeps") as events:
+            async for _ in events:
+                await asyncio.Event().wait()
+
+    def keeps(_: str, event: Event) -> None:
+        assert isinstance(event, TextDelta)
+        kept.append(event.text)
+
+    def raises(_: str, event: Event) -> None:
+        hurt.append(event.turn)
+        raise RuntimeError("a watcher fell")
+
+    with capture_logs() as logs:
+        watching = [
+            asyncio.create_task(sleeps()),
+            asyncio.create_task(follow("raises", partial(stream.listen, "raises"), raises)),
+            asyncio.create_task(follow("keeps", stream.listen, keeps)),
+        ]
+        await asyncio.sleep(0)
+        for number in range(10):
+            stream.emit("t", TextDelta("turn", str(number)))
+            assert len(kept) == len(hurt) == number  # emitting ran none of them
+            while len(kept) <= number:
+                await asyncio.sleep(0)
+        assert kept == [str(number) for number in range(10)]
+        assert len(hurt) == 10  # told the next event after each failure
+        assert not any(task.done() for task in watching)
+        assert stream.dropped == 5  # of ten: one is looked at, four wait
+    for task in watching:
+        task.cancel()
+    await asyncio.wait(watching)
+    said = [(each["event"], each["watcher"]) for each in logs]
+    assert sorted(said) == [("events_dropped", "sleeps"), ("watcher_failed", "raises")]
 
 
 async def test_jobs_that_are_due_are_no_burst_of_messages() -> None:

@@ -3,9 +3,10 @@ that explains them."""
 
 from __future__ import annotations
 
+import platform
 import re
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, get_args
 
@@ -29,7 +30,7 @@ from ohmo.commands.contract import (
 )
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.outbox import Ask, Asked, Lapsed
-from ohmo.contracts.reports import ArrivalInfo, ChannelStatus, HouseStatus, ThreadInfo
+from ohmo.contracts.reports import ArrivalInfo, ChannelStatus, HouseStatus, SessionInfo, ThreadInfo
 from ohmo.contracts.spending import Spending, Total
 from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import ThreadSettings
@@ -58,6 +59,7 @@ class Desk:
     asked: list[Asked] = field(default_factory=list[Asked])
     turn: str | None = None
     dead: list[ArrivalInfo] = field(default_factory=list[ArrivalInfo])
+    earlier: list[SessionInfo] = field(default_factory=list[SessionInfo])
 
     async def open_questions(self, thread: str) -> list[Asked]:
         return self.asked
@@ -110,6 +112,18 @@ class Desk:
 
     def when(self, at: datetime) -> str:
         return "nine"
+
+    def now(self) -> datetime:
+        return NOW + timedelta(hours=3, minutes=12, seconds=7)
+
+    async def sessions_of(self, thread: str) -> list[SessionInfo]:
+        return self.earlier
+
+    async def holding(self, thread: str, words: str) -> set[int]:
+        return {one.session for one in self.earlier if words in one.words}
+
+    async def exported(self, order: Order, form: str) -> tuple[str, tuple[Path, ...]]:
+        return f"as {form}", (Path(f"/spill/conversation.{form}"),)
 
     def commands(self) -> tuple[Command, ...]:
         return tuple(KNOWN.values())
@@ -205,8 +219,66 @@ def test_what_is_used_most_is_listed_first_and_every_command_is_on_the_page() ->
 
 def test_a_guest_changes_nothing_but_may_stop() -> None:
     assert {name for name, command in KNOWN.items() if "guest" in command.standings} == set(
-        "help inbox model retry start status stop whoami why".split()
+        "export help inbox model retry start status stop version whoami why".split()
     )
+
+
+async def test_version_is_one_line_with_how_long_it_runs() -> None:
+    reply = await run("/version", standing="guest")
+    assert reply.text == f"ohmo 1.0, Python {platform.python_version()}, up 3h12m."
+
+
+@pytest.mark.parametrize(
+    ("said", "form"), [("", "md"), ("md", "md"), ("JSON", "json"), (".json", "json")]
+)
+async def test_export_gives_a_file(said: str, form: str) -> None:
+    assert await run(f"/export {said}") == Reply(
+        f"as {form}", (Path(f"/spill/conversation.{form}"),)
+    )
+
+
+async def test_export_says_what_it_can_give() -> None:
+    assert await run("/export pdf") == Reply("Say `/export`, `/export md` or `/export json`.")
+
+
+def earlier(*began: str) -> Desk:
+    return Desk(earlier=[SessionInfo(at * 10, words, NOW) for at, words in enumerate(began)])
+
+
+async def test_resume_lists_a_bounded_number_of_conversations_newest_first() -> None:
+    reply = await run("/resume", earlier("the *roof*", *(f"talk {n}" for n in range(14))))
+    lines = reply.text.splitlines()
+    assert lines[0] == "Earlier conversations here, newest first, and 5 older ones:"
+    assert lines[2] == r"- 1: **the \*roof\***, nine"
+    assert len([line for line in lines if line.startswith("- ")]) == 10
+
+
+@pytest.mark.parametrize(
+    ("said", "session"), [("1", 0), ("3", 20), ("fence", 10), ("the paint", 20)]
+)
+async def test_resume_chooses_by_number_or_by_words(said: str, session: int) -> None:
+    effect = await run(f"/resume {said}", earlier("the roof", "the fence", "the paint"))
+    assert effect.fresh
+    assert effect.resumes == session
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("4", "There is no number 4: `/resume` lists 3 here."),
+        ("garden", "In no earlier conversation here all of these words were said."),
+        ("the", "Earlier conversations here, newest first:"),
+    ],
+)
+async def test_resume_that_means_none_or_several_changes_nothing(said: str, answer: str) -> None:
+    reply = await run(f"/resume {said}", earlier("the roof", "the fence", "the paint"))
+    assert isinstance(reply, Reply)
+    assert reply.text.startswith(answer)
+
+
+async def test_resume_without_an_earlier_conversation_says_so() -> None:
+    reply = await run("/resume")
+    assert reply.text.startswith("There is no earlier conversation here.")
 
 
 @pytest.mark.parametrize(

@@ -350,6 +350,8 @@ class SmallHouse:
 
     # watch
 
+    dropped = 3
+
     @contextmanager
     def events(self) -> Generator[AsyncIterator[tuple[str, Event]]]:
         queue: asyncio.Queue[tuple[str, Event]] = asyncio.Queue()

@@ -46,6 +46,7 @@ async def test_metrics_have_the_promised_names(
         "ohmo_first_token_seconds_count 1.0",
         "ohmo_ack_seconds_count 0.0",
         "ohmo_overhead_seconds_count 1.0",
+        "ohmo_events_dropped_total 3.0",
     ):
         assert line in text.splitlines()
 

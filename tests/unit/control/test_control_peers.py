@@ -89,7 +89,7 @@ class Whole(SmallHouse):
         return replace(super().ports(), cron=CronDesk(parts), hooks=Signed().hooks(HOOK))
 
     def routes(self) -> set[tuple[str, str]]:
-        live, keys = EventHub(self, [], "life"), Keys("k" * 40)
+        live, keys = EventHub(self, {}, "life"), Keys("k" * 40)
         more = (None, frozenset[str](), self.new_id, ManualClock(), None)
         router = _application(AppDeps(self.ports(), None, live, keys, "c", *more), Callers()).router
         routes = [(route.method, route.resource) for route in router.routes()]
