@@ -11,9 +11,9 @@ from tests.architecture.test_walks import PAGE, ROOT, walks
 
 # As measured when the house was tidied (docs/decisions/0021), and what context, memory, budgets,
 # checkpoints and tools took (docs/decisions/0028).
-MODULES = 391 + 99
-LINES = 76_920 + 13_600
-TEST_LINES = 90_800 + 7_600
+MODULES = 391 + 114
+LINES = 76_920 + 16_400
+TEST_LINES = 90_800 + 11_900
 ROOMS = 50
 IN_A_ROOM = 15  # modules that are no item of a shelf
 # Rooms with more, by how much and why; may only shrink.
@@ -25,7 +25,7 @@ NODES_PER_LINE = 5.87  # of the syntax tree, per line of code
 USED_ONCE = 0.128  # share of all functions that are private and used at one place
 ONE_IMPORTER = 0.083  # share of all modules that one neighbour alone imports
 SPINE_MODULES = 45
-SPINE_LINES = 7_200
+SPINE_LINES = 7_210
 WIDEST = 10  # fields of a record
 # Wider ones, each with its reason.
 WIDE = {
