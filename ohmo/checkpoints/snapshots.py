@@ -24,6 +24,12 @@ from ohmo.checkpoints.theirs import MOST_INDEX, Theirs, content_of
 
 _LOOSE = 2_000  # objects, after which they are packed
 PLAIN = Path("/")  # single files outside of a repository count from here
+# By their times alone, with many threads; no repository inside is opened.
+_EDITED = ("diff-files", "--name-only", "--no-renames", "--ignore-submodules=dirty", "-z")
+
+
+class _TooMuch(CannotKeep):
+    pass
 
 
 @record
@@ -123,16 +129,22 @@ class Snapshots:
 
     def _of_folder(self, git: Git, bounds: Bounds, *, first: bool) -> Kept:
         assert self._theirs is not None
-        if first:
-            self._seed(git, self._theirs)
-        with ThreadPoolExecutor(1) as beside:
-            reading = beside.submit(self._modes, git, first=first)
-            self._follow(git, self._theirs)
-            listed = names(git("ls-files", "-o", "-m", "-d", "-z", "--exclude-standard"))
+        tracked = self._seed(git, self._theirs) if first else None
+        with ThreadPoolExecutor(3) as beside:
+            reading = beside.submit(self._modes, tracked)
+            edited = beside.submit(git, *_EDITED)
+            left = beside.submit(self._follow, git, self._theirs, first=first)
+            listed = names(git("ls-files", "-o", "-z", "--exclude-standard"))
             modes = reading.result()
-        # What ends with a slash is a repository inside, with checkpoints of its own.
-        changed = {path for path in listed if not path.endswith("/")}
-        present = self._present(changed, modes, bounds)
+            # What ends with a slash is a repository inside, with checkpoints of its own.
+            new = {path for path in listed if not path.endswith("/")}
+            changed = new.union(names(edited.result())) - left.result()
+        try:
+            present = self._present(changed, modes, bounds)
+        except _TooMuch:  # of some perhaps only their times are new
+            self._refresh(git, "index")
+            changed = new.union(names(git(*_EDITED)))
+            present = self._present(changed, modes, bounds)
         if gone := changed - present:
             git("update-index", "--force-remove", "-z", "--stdin", told=lines_of(gone))
         if present:
@@ -142,9 +154,9 @@ class Snapshots:
         tree = git("write-tree", "--missing-ok").decode().strip()
         return Kept(tree, modes)
 
-    def _modes(self, git: Git, *, first: bool) -> dict[str, int]:
-        if first:
-            return _permissions(self.root, names(git("ls-files", "-z")))
+    def _modes(self, tracked: Sequence[str] | None) -> dict[str, int]:
+        if tracked is not None:
+            return _permissions(self.root, tracked)
         return json.loads(content_of(self.folder / "modes.json", MOST_INDEX) or b"{}")
 
     def of_files(self, git: Git, bounds: Bounds, paths: Collection[str]) -> Kept:
@@ -180,35 +192,43 @@ class Snapshots:
             _note(modes, path, status)
             room -= status.st_size if kind == stat.S_IFREG else 0
         if room < 0:
-            raise CannotKeep(f"what is new in it has more than {bounds.size >> 20} MiB")
+            raise _TooMuch(f"what is new in it has more than {bounds.size >> 20} MiB")
         return present
 
-    def _seed(self, git: Git, theirs: Theirs) -> None:
-        """Begins with their index, which knows what has not changed."""
+    def _seed(self, git: Git, theirs: Theirs) -> list[str]:
+        """Begins with their index, which knows what has not changed. Returns what it has."""
         self._copy_index(theirs)
         copy = self.folder / "theirs"
         if not copy.exists():
-            return
-        tracked = names(git("ls-files", "-v", "-z", index="theirs"))
-        usual = all(line.startswith("H ") for line in tracked)
+            return []
+        lines = names(git("ls-files", "-v", "-z", index="theirs"))
+        tracked = [line[2:] for line in lines]
+        usual = all(line.startswith("H ") for line in lines)
         if usual and not theirs.converts(git, tracked):
             with replacing(self.folder / "index") as index:
                 index.write(copy.read_bytes())
-            return
+            return tracked
         staged = git("ls-files", "-s", "-z", index="theirs")
         (self.folder / "seeding").unlink(missing_ok=True)
         git("update-index", "-z", "--index-info", told=staged, index="seeding")
-        # Reads every file; fails, and says which ones need an update.
-        refresh = ["git", "update-index", "-q", "--refresh", "--unmerged"]
-        run(refresh, self.root, git.environment("seeding"), until=git.until)
+        self._refresh(git, "seeding")
         (self.folder / "seeding").replace(self.folder / "index")
+        return tracked
 
-    def _follow(self, git: Git, theirs: Theirs) -> None:
-        """Keeps of what is ignored exactly what their index has: that is tracked all the same."""
+    def _refresh(self, git: Git, index: str) -> None:
+        """Reads every file that may have changed; fails, and says which ones need an update."""
+        refresh = ["git", "update-index", "-q", "--refresh", "--unmerged"]
+        run(refresh, self.root, git.environment(index), until=git.until)
+
+    def _follow(self, git: Git, theirs: Theirs, *, first: bool) -> set[str]:
+        """Keeps of what is ignored exactly what their index has: that is tracked all the same.
+        Returns what is not kept any more."""
+        if first:  # it is theirs
+            return set()
         asked = ("ls-files", "-c", "-i", "-z", "--exclude-standard")
         ours = set(names(git(*asked)))
         if not self._copy_index(theirs) and not ours:
-            return
+            return set()
         copied = (self.folder / "theirs").exists()
         wanted = set(names(git(*asked, index="theirs"))) if copied else set[str]()
         if gone := ours - wanted:
@@ -216,6 +236,7 @@ class Snapshots:
         more = {path for path in wanted - ours if status_of(self.root, path) is not None}
         if more:
             git("update-index", "--add", "--replace", "-z", "--stdin", told=lines_of(more))
+        return gone
 
     def _copy_index(self, theirs: Theirs) -> bool:
         """Whether theirs is another one than before."""
@@ -315,13 +336,17 @@ _USUAL = frozenset({0o644, 0o755})
 def _permissions(root: Path, paths: Sequence[str]) -> dict[str, int]:
     """Of many files, those beyond whether it may be run."""
     modes: dict[str, int] = {}
-    for path in paths:
-        try:
-            mode = os.lstat(f"{root}/{path}").st_mode
-        except OSError:
-            continue
-        if mode & 0o7777 not in _USUAL and stat.S_ISREG(mode):
-            modes[path] = mode & 0o7777
+    above = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for path in paths:
+            try:
+                mode = os.stat(path, dir_fd=above, follow_symlinks=False).st_mode
+            except OSError:
+                continue
+            if mode & 0o7777 not in _USUAL and stat.S_ISREG(mode):
+                modes[path] = mode & 0o7777
+    finally:
+        os.close(above)
     return modes
 
 
