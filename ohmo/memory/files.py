@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from channels.durable import settle_path, write_whole
+from channels.durable import settle, settle_path, write_whole
 from ohmo.memory.notes import INDEX, LARGEST, Note, NotRemembered, front_matter, note_of, parted
 from ohmo.memory.scopes import CHATS, PEOPLE, Scope
 
 _MOST_NOTES = 20_000  # in one folder
-_MOST_INDEX = 4 << 20  # bytes of an index
+_MOST_INDEX = 16 << 20  # bytes of an index
 _PROJECT = re.compile(r"(?:.+-)?[0-9a-f]{12,40}")
-_LINK = re.compile(r"^\s*[-*] \[[^\]]*\]\((?P<file>[^)]+)\.md\)", re.MULTILINE)
+_LINK = re.compile(r"[ \t]*[-*] \[[^\]]*\]\((?P<file>[^)]+)\.md\)")
 _SAFE = re.compile(r"[^\w]+")
 
 
@@ -54,18 +54,37 @@ class NoteFiles:
     def stamps(self, folder: str) -> dict[str, Stamp]:
         """Of its notes, by name."""
         found: dict[str, Stamp] = {}
+        for entry in self._notes(folder):
+            with suppress(OSError):  # it went meanwhile
+                status = entry.stat(follow_symlinks=False)
+                found[entry.name[:-3]] = (status.st_mtime_ns, status.st_size)
+        return found
+
+    def stamp(self, folder: str, name: str) -> Stamp | None:
+        """Of one note; None: there is none."""
+        with suppress(OSError):
+            status = (self.root / folder / f"{name}.md").lstat()
+            if stat.S_ISREG(status.st_mode):
+                return status.st_mtime_ns, status.st_size
+        return None
+
+    def names(self, folder: str) -> set[str]:
+        """Of its notes: looks at no file, so it takes a tenth of ``stamps``."""
+        return {entry.name[:-3] for entry in self._notes(folder)}
+
+    def changed(self, folder: str) -> int:
+        """When a name came or went last, nanoseconds; 0: there is no folder."""
+        with suppress(OSError):
+            return (self.root / folder).stat().st_mtime_ns
+        return 0
+
+    def _notes(self, folder: str) -> Iterator[os.DirEntry[str]]:
         with suppress(OSError), os.scandir(self.root / folder) as entries:
             for entry in entries:
                 file = entry.name
-                if not file.endswith(".md") or file.startswith(".") or file == INDEX:
-                    continue
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                except OSError:  # it went meanwhile
-                    continue
-                if stat.S_ISREG(status.st_mode):
-                    found[file[:-3]] = (status.st_mtime_ns, status.st_size)
-        return found
+                named = file.endswith(".md") and not file.startswith(".") and file != INDEX
+                if named and entry.is_file(follow_symlinks=False):
+                    yield entry
 
     def raw(self, folder: str, name: str) -> bytes:
         """Raises NotRemembered: it cannot be read, with the reason."""
@@ -88,7 +107,7 @@ class NoteFiles:
     def name_for(self, folder: str, title: str) -> str:
         """The file of the note with this title, or a free name for one. Raises NotRemembered: the
         folder is full."""
-        there = self.stamps(folder)
+        there = self.names(folder)
         if len(there) >= _MOST_NOTES:
             raise NotRemembered(f"there are {len(there)} notes here; forget some")
         plain = _SAFE.sub("-", unicodedata.normalize("NFC", title).casefold()).strip("-_")
@@ -110,13 +129,13 @@ class NoteFiles:
         folder = self.root / scope.folder
         self._make(folder)
         write_whole(folder / f"{name}.md", text)
-        self._reindex(scope, {name})
+        self._reindex(scope, name)
 
     def remove(self, scope: Scope, name: str) -> None:
         folder = self.root / scope.folder
         (folder / f"{name}.md").unlink(missing_ok=True)
         settle_path(folder)
-        self._reindex(scope, {name})
+        self._reindex(scope, name)
 
     def _make(self, folder: Path) -> None:
         missing = [each for each in (folder, folder.parent, self.root) if not each.exists()]
@@ -124,26 +143,33 @@ class NoteFiles:
             each.mkdir(mode=0o700, exist_ok=True)
             settle_path(each.parent)
 
-    def _reindex(self, scope: Scope, changed: set[str]) -> None:
-        """Lines of ours are made anew, whatever else stands there stays."""
-        head, body, _ = parted(self.index(scope.folder))
-        there = self.stamps(scope.folder)
-        lines: list[str] = []
+    def _reindex(self, scope: Scope, changed: str) -> None:
+        """Lines of ours are made anew, whatever else stands there stays. Of a note that is new only
+        its line is written: many have an index that takes long to write."""
+        path = self.root / scope.folder / INDEX
+        written = self.index(scope.folder)
+        head, body, _ = parted(written)
+        fields = {**head, **dict(scope.about)}
+        there = self.names(scope.folder)
+        kept: list[str] = []
+        stale: list[str] = []
         listed: set[str] = set()
         for line in body.strip().splitlines():
             match = _LINK.match(line)
-            name = match["file"] if match is not None else None
-            if name is None:
-                lines.append(line)
-            elif name in there and name not in changed:
-                lines.append(line)
-                listed.add(name)
-        lines += [
-            line for name in sorted(there.keys() - listed) for line in self._line(scope, name)
-        ]
-        fields = {**head, **dict(scope.about)}
-        text = (front_matter(fields) if fields else "") + "\n".join([*lines, ""])
-        write_whole(self.root / scope.folder / INDEX, text)
+            if match is None:
+                kept.append(line)
+            elif match["file"] in there and match["file"] != changed:
+                kept.append(line)
+                listed.add(match["file"])
+            else:
+                stale.append(line)
+        lines = [line for name in sorted(there - listed) for line in self._line(scope, name)]
+        if written and fields == head and stale in ([], lines):
+            if lines != stale:
+                _append(path, "\n".join([*lines, ""]))
+            return
+        text = (front_matter(fields) if fields else "") + "\n".join([*kept, *lines, ""])
+        write_whole(path, text)
 
     def _line(self, scope: Scope, name: str) -> Iterator[str]:
         with suppress(NotRemembered):
@@ -156,6 +182,16 @@ class NoteFiles:
 def is_link(line: str) -> bool:
     """Whether a line of an index leads to a note."""
     return _LINK.match(line) is not None
+
+
+def _append(path: Path, text: str) -> None:
+    with path.open("rb+") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(0, end - 1))
+        if end and file.read() != b"\n":
+            text = f"\n{text}"
+        file.write(text.encode())
+        settle(file)
 
 
 def _subfolders(folder: Path) -> Iterator[str]:
