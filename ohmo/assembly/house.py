@@ -36,11 +36,11 @@ from ohmo.gateway.access import Access, Accounts, standing_of
 from ohmo.gateway.connections import Connections
 from ohmo.gateway.intake import Intake
 from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
-from ohmo.gateway.orders import CommandQueries, remembered
+from ohmo.gateway.orders import CommandQueries, MemoryOrders
 from ohmo.gateway.people import PeopleDesk, role_of_next
 from ohmo.gateway.sending import Sent
 from ohmo.gateway.switchboard import Switchboard
-from ohmo.memory.desk import Memory
+from ohmo.memory.tidying import Tidying
 from ohmo.permissions.policy import snapshot_of
 from ohmo.providers import build
 from ohmo.replay import Replaying
@@ -82,6 +82,7 @@ class House:
     store_watch: StoreWatch
     memory_watch: MemoryWatch
     full_auto: FullAuto
+    tidying: Tidying | None
     again: asyncio.Event  # set: this life shall end, and the next begin
 
     def adopt(self, config: Config) -> None:
@@ -179,8 +180,8 @@ def _build(
     memory_watch = MemoryWatch(pool, deps.notices, memory_share)
     status = build_status(deps, model, pool, board, clockwork, warnings, memory_watch)
     replaying = Replaying(store, planner.of, model, agent.toolbox, agent.gate)
-    memory = agent.workbench.memory
-    desk = _desk(deps, agent, status, pool, questions, clockwork, known, replaying)
+    tidying = _tidying(deps, agent)
+    desk = _desk(deps, agent, status, pool, questions, clockwork, known, replaying, tidying)
     again = asyncio.Event()
     full_auto = FullAuto(store, store, clock, deps.config.permissions.mode)
     intake = build_intake(deps, pool, clockwork, desk, again, questions, full_auto)
@@ -205,13 +206,14 @@ def _build(
         approvals=deps.approvals,
         clockwork=clockwork,
         notices=deps.notices,
-        control=build_control(deps, wired, clockwork, status, replaying, no_such, memory),
+        control=build_control(deps, wired, clockwork, status, replaying, no_such, tidying),
         status=status,
         replaying=replaying,
         clockwatch=clockwatch,
         store_watch=StoreWatch(store, deps.notices, deps.connections.say_now, new_id),
         memory_watch=memory_watch,
         full_auto=full_auto,
+        tidying=tidying,
         again=again,
     )
 
@@ -226,6 +228,15 @@ def _planner(deps: Deps, agent: AgentParts, clockwork: Clockwork) -> Planner:
     )
 
 
+def _tidying(deps: Deps, agent: AgentParts) -> Tidying | None:
+    memory = agent.workbench.memory
+    if memory is None:
+        return None
+    smallest = agent.model.models[0]
+    window = agent.model.window(smallest)
+    return Tidying(memory, agent.ask, smallest, window, deps.config.home.root / "cache")
+
+
 def _desk(
     deps: Deps,
     agent: AgentParts,
@@ -235,8 +246,12 @@ def _desk(
     clockwork: Clockwork,
     known: Mapping[str, Command],
     replaying: Replaying,
+    tidying: Tidying | None,
 ) -> CommandQueries:
-    memory = agent.workbench.memory
+    remembering = None
+    if tidying is not None:
+        new_id = deps.environment.new_id
+        remembering = MemoryOrders(tidying, deps.config.workspace, deps.store, new_id)
     hides = agent.workbench.sensitive.hides
     return CommandQueries(
         store=deps.store,
@@ -251,7 +266,7 @@ def _desk(
         configured=agent.model.models,
         zone=clockwork.zone,
         context=replaying.context,
-        memory=None if memory is None else partial(remembered, memory, deps.config.workspace),
+        memory=remembering,
         checkpoints=build_taking_back(agent.folders, deps.config, hides, clockwork.zone),
         limits=limits_of(deps.config.budgets),
     )
@@ -341,7 +356,7 @@ def build_control(
     status: StatusReporter,
     replaying: Replaying,
     no_such: Callable[[str], Awaitable[str]],
-    memory: Memory | None,
+    tidying: Tidying | None,
 ) -> Control:
     config = deps.config
     environment = deps.environment
@@ -371,7 +386,7 @@ def build_control(
         no_such_model=no_such,
         trace=deps.trace,
         setup=partial(_setup, config),
-        memory=memory,
+        tidying=tidying,
     )
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None
     runtime = environment.environ.get("XDG_RUNTIME_DIR")

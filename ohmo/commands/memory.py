@@ -14,6 +14,6 @@ COMMAND = Command(
     "what I remember",
     run,
     MEMBERS,
-    usage="[show|search|forget|accept|reject WHAT]",
+    usage="[show|search|forget|tidy|accept|reject|undo WHAT]",
     place=105,
 )

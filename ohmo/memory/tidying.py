@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from channels.durable import write_whole
 from ohmo.contracts.errors import ProviderError
-from ohmo.contracts.messages import Section, Text, UserStep
-from ohmo.contracts.provider import AskOnce, ModelRequest, Payer
+from ohmo.contracts.messages import Text, UserStep
+from ohmo.contracts.provider import AskOnce, ModelRequest, Payer, Section
 from ohmo.lifecycle import within
 from ohmo.memory.desk import Memory, Said
 from ohmo.memory.folding import SAYS_LITTLE, fold
@@ -62,7 +62,7 @@ class Tidying:
     notes were looked through."""
 
     def __init__(self, memory: Memory, ask: AskOnce, model: str, window: int, cache: Path) -> None:
-        self._memory = memory
+        self.memory = memory
         self._ask = ask
         self._model = model
         self._room = min(MOST, window)
@@ -72,7 +72,7 @@ class Tidying:
         """None: there is nothing to do. Raises NotRemembered, OSError: nothing was changed."""
         if self._model == "offline":
             raise NotRemembered("no model is configured; docs/models.md says how to connect one")
-        notes, digests, _ = await asyncio.to_thread(self._memory.gathered, scope, self._room)
+        notes, digests, _ = await asyncio.to_thread(self.memory.gathered, scope, self._room)
         if len(notes) < 2:
             return None
         step = UserStep((Text("\n".join(map(_shown, notes))),), "house", "notice")
@@ -90,13 +90,13 @@ class Tidying:
         if not changes:
             return None
         origin = Said(by, "")
-        propose = self._memory.propose
+        propose = self.memory.propose
         return await asyncio.to_thread(propose, scope, changes, TITLE, origin, digests)
 
     async def everywhere(self) -> list[Proposal]:
         """What is proposed for all scopes whose notes are others than at the last look."""
         found: list[Proposal] = []
-        memory = self._memory
+        memory = self.memory
         for scope in await asyncio.to_thread(memory.everything):
             _, digests, _ = await asyncio.to_thread(memory.gathered, scope, self._room)
             now = digest_of(json.dumps(sorted(digests.items())))
@@ -161,7 +161,7 @@ def _joined(own: Sequence[Note], title: str) -> Note:
     for note in own:
         for text in re.split(r"\n\s*\n", note.text):
             paragraphs.setdefault(fold(text) or text, text)
-    text = "\n\n".join(paragraphs.values())
+    text = "\n\n".join(paragraphs.values()) if len(own) > 1 else first.text
     if len(text) > max(LONGEST, len(first.text)):
         raise _nothing(f"the model would merge {len(own)} notes to more than {LONGEST} characters")
     title = title or first.title
