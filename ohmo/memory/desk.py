@@ -279,7 +279,7 @@ class Memory:
         there = [
             scope
             for scope in scopes
-            if label in ("", scope.label) and name in self._files.stamps(scope.folder)
+            if label in ("", scope.label) and self._files.stamp(scope.folder, name) is not None
         ]
         if len(there) > 1:
             names = " or ".join(f"{scope.label}/{name}" for scope in there)

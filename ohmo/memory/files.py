@@ -9,9 +9,11 @@ import stat
 import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from channels.durable import settle, settle_path, write_whole
+from channels.record import record
 from ohmo.memory.notes import INDEX, LARGEST, Note, NotRemembered, front_matter, note_of, parted
 from ohmo.memory.scopes import CHATS, PEOPLE, Scope
 
@@ -26,11 +28,22 @@ _SAFE = re.compile(r"[^\w]+")
 Stamp = tuple[int, int]
 
 
+@record
+class _Listed:
+    """A folder as it was left: the index lists all of its notes."""
+
+    scope: Scope
+    changed: int  # when a name had come or gone last
+    index: Stamp | None
+    names: set[str]
+
+
 class NoteFiles:
-    """Blocks. Raises OSError where it says nothing else."""
+    """Blocks; one caller at a time writes. Raises OSError where it says nothing else."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._listed: _Listed | None = None
 
     def folders(self) -> tuple[str, ...]:
         """Of every scope there is, the owner's first."""
@@ -62,14 +75,14 @@ class NoteFiles:
 
     def stamp(self, folder: str, name: str) -> Stamp | None:
         """Of one note; None: there is none."""
-        with suppress(OSError):
-            status = (self.root / folder / f"{name}.md").lstat()
-            if stat.S_ISREG(status.st_mode):
-                return status.st_mtime_ns, status.st_size
-        return None
+        file = f"{name}.md"
+        return _stamp(self.root / folder / file) if _is_note(file) else None
 
     def names(self, folder: str) -> set[str]:
         """Of its notes: looks at no file, so it takes a tenth of ``stamps``."""
+        left = self._listed
+        if left is not None and (left.scope.folder, left.changed) == (folder, self.changed(folder)):
+            return left.names
         return {entry.name[:-3] for entry in self._notes(folder)}
 
     def changed(self, folder: str) -> int:
@@ -81,9 +94,7 @@ class NoteFiles:
     def _notes(self, folder: str) -> Iterator[os.DirEntry[str]]:
         with suppress(OSError), os.scandir(self.root / folder) as entries:
             for entry in entries:
-                file = entry.name
-                named = file.endswith(".md") and not file.startswith(".") and file != INDEX
-                if named and entry.is_file(follow_symlinks=False):
+                if _is_note(entry.name) and entry.is_file(follow_symlinks=False):
                     yield entry
 
     def raw(self, folder: str, name: str) -> bytes:
@@ -127,9 +138,21 @@ class NoteFiles:
         """The file, then its line in the index: killed in between, it is found all the same, and
         gets its line with the next one."""
         folder = self.root / scope.folder
+        index = folder / INDEX
+        left = self._listed
+        if left is not None:
+            now = (scope, self.changed(scope.folder), _stamp(index))
+            left = left if now == (left.scope, left.changed, left.index) else None
         self._make(folder)
         write_whole(folder / f"{name}.md", text)
-        self._reindex(scope, name)
+        if left is None or name in left.names:
+            self._reindex(scope, name)
+            return
+        # of many notes only a new one is looked at, and its line written
+        _append(index, "\n".join([*self._line(scope, name), ""]))
+        left.names.add(name)
+        changed = self.changed(scope.folder)
+        self._listed = replace(left, changed=changed, index=_stamp(index))
 
     def remove(self, scope: Scope, name: str) -> None:
         folder = self.root / scope.folder
@@ -144,8 +167,7 @@ class NoteFiles:
             settle_path(each.parent)
 
     def _reindex(self, scope: Scope, changed: str) -> None:
-        """Lines of ours are made anew, whatever else stands there stays. Of a note that is new only
-        its line is written: many have an index that takes long to write."""
+        """Lines of ours are made anew, whatever else stands there stays."""
         path = self.root / scope.folder / INDEX
         written = self.index(scope.folder)
         head, body, _ = parted(written)
@@ -163,13 +185,17 @@ class NoteFiles:
                 listed.add(match["file"])
             else:
                 stale.append(line)
-        lines = [line for name in sorted(there - listed) for line in self._line(scope, name)]
-        if written and fields == head and stale in ([], lines):
-            if lines != stale:
-                _append(path, "\n".join([*lines, ""]))
-            return
-        text = (front_matter(fields) if fields else "") + "\n".join([*kept, *lines, ""])
-        write_whole(path, text)
+        missing = sorted(there - listed)
+        lines = [line for name in missing for line in self._line(scope, name)]
+        if not written or fields != head or stale not in ([], lines):
+            text = (front_matter(fields) if fields else "") + "\n".join([*kept, *lines, ""])
+            write_whole(path, text)
+        elif lines != stale:
+            _append(path, "\n".join([*lines, ""]))
+        self._listed = None
+        if len(lines) == len(missing):  # what cannot be read has no line yet
+            at = self.changed(scope.folder)
+            self._listed = _Listed(scope, at, _stamp(path), there)
 
     def _line(self, scope: Scope, name: str) -> Iterator[str]:
         with suppress(NotRemembered):
@@ -177,6 +203,18 @@ class NoteFiles:
             title = note.title.replace("[", "(").replace("]", ")")
             about = note.description or " ".join(note.text.split())[:120]
             yield f"- [{title}]({name}.md): {about}"
+
+
+def _is_note(file: str) -> bool:
+    return file.endswith(".md") and not file.startswith(".") and file != INDEX
+
+
+def _stamp(path: Path) -> Stamp | None:
+    with suppress(OSError, ValueError):
+        status = path.lstat()
+        if stat.S_ISREG(status.st_mode):
+            return status.st_mtime_ns, status.st_size
+    return None
 
 
 def is_link(line: str) -> bool:

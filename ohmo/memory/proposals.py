@@ -54,8 +54,7 @@ class Proposal:
 
     def back(self) -> Proposal:
         """What takes it back."""
-        after = {name: text for name, text in self.changes.items() if text is not None}
-        digests = {name: digest_of(text) for name, text in after.items()}
+        digests = {name: _digest(text) for name, text in self.changes.items()}
         return replace(self, changes=self.was, before=digests)
 
 
@@ -148,8 +147,8 @@ class Proposals:
         """Whether nobody has changed what it is about; what is done of it already counts as
         such."""
         for name, text in proposal.changes.items():
-            done = "" if text is None else digest_of(text)
-            if self.digest(proposal.scope.folder, name) not in (proposal.before.get(name), done):
+            known = (proposal.before.get(name), _digest(text))
+            if self.digest(proposal.scope.folder, name) not in known:
                 return False
         return True
 
@@ -212,6 +211,10 @@ def _read(path: Path, number: int) -> Proposal | None:
         return Proposal(number, Scope("", folder), origin, changes, before, accepted, was)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def _digest(text: str | None) -> str:
+    return "" if text is None else digest_of(text)
 
 
 def _texts(body: Any) -> dict[str, str | None]:
