@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import stat
 import time
 from collections.abc import Collection, Generator, Mapping, Sequence
@@ -17,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from channels.durable import replacing, write_whole
+from channels.durable import write_whole
 from channels.record import record
 from ohmo.checkpoints.git import ATTRIBUTES, SETTINGS, CannotKeep, Git, lines_of, names, run
 from ohmo.checkpoints.theirs import MOST_INDEX, Theirs, content_of
@@ -129,13 +130,14 @@ class Snapshots:
 
     def _of_folder(self, git: Git, bounds: Bounds, *, first: bool) -> Kept:
         assert self._theirs is not None
-        tracked = self._seed(git, self._theirs) if first else None
+        tracked = self._seed(git, self._theirs) if first else ()
         with ThreadPoolExecutor(3) as beside:
-            reading = beside.submit(self._modes, tracked)
+            kept = json.loads(content_of(self.folder / "modes.json", MOST_INDEX) or b"{}")
+            reading = beside.submit(_permissions, self.root, tracked) if first else None
             edited = beside.submit(git, *_EDITED)
             left = beside.submit(self._follow, git, self._theirs, first=first)
             listed = names(git("ls-files", "-o", "-z", "--exclude-standard"))
-            modes = reading.result()
+            modes = dict(kept) if reading is None else reading.result()
             # What ends with a slash is a repository inside, with checkpoints of its own.
             new = {path for path in listed if not path.endswith("/")}
             changed = new.union(names(edited.result())) - left.result()
@@ -149,15 +151,11 @@ class Snapshots:
             git("update-index", "--force-remove", "-z", "--stdin", told=lines_of(gone))
         if present:
             git("update-index", "--add", "--replace", "-z", "--stdin", told=lines_of(present))
-        write_whole(self.folder / "modes.json", json.dumps(modes))
+        if modes != kept:
+            write_whole(self.folder / "modes.json", json.dumps(modes))
         # Blobs that a partial clone has not fetched are missing.
         tree = git("write-tree", "--missing-ok").decode().strip()
         return Kept(tree, modes)
-
-    def _modes(self, tracked: Sequence[str] | None) -> dict[str, int]:
-        if tracked is not None:
-            return _permissions(self.root, tracked)
-        return json.loads(content_of(self.folder / "modes.json", MOST_INDEX) or b"{}")
 
     def of_files(self, git: Git, bounds: Bounds, paths: Collection[str]) -> Kept:
         """Only these, relative to the folder. Raises CannotKeep."""
@@ -205,8 +203,8 @@ class Snapshots:
         tracked = [line[2:] for line in lines]
         usual = all(line.startswith("H ") for line in lines)
         if usual and not theirs.converts(git, tracked):
-            with replacing(self.folder / "index") as index:
-                index.write(copy.read_bytes())
+            shutil.copyfile(copy, self.folder / "seeding")
+            (self.folder / "seeding").replace(self.folder / "index")
             return tracked
         staged = git("ls-files", "-s", "-z", index="theirs")
         (self.folder / "seeding").unlink(missing_ok=True)

@@ -54,12 +54,9 @@ class Theirs:
         """What the user has set for all of their repositories."""
         if not self._user.get("HOME"):
             return {}
-        found: dict[str, str] = {}
         environ = {**self._user, "GIT_DIR": "/dev/null", "LC_ALL": "C"}
-        for where in ("--system", "--global"):
-            asked = ["git", "config", where, "--includes", "--null", "--list"]
-            answer = run(asked, Path("/"), environ)
-            found |= _pairs(answer.stdout) if answer.returncode == 0 else {}
+        answer = run(["git", "config", "--includes", "--null", "--list"], Path("/"), environ)
+        found = _pairs(answer.stdout) if answer.returncode == 0 else {}
         home = self._user.get("XDG_CONFIG_HOME") or f"{self._user['HOME']}/.config"
         found.setdefault(_IGNORES, f"{home}/git/ignore")
         return found
