@@ -199,10 +199,10 @@ class Snapshots:
         copy = self.folder / "theirs"
         if not copy.exists():
             return []
-        lines = names(git("ls-files", "-v", "-z", index="theirs"))
-        tracked = [line[2:] for line in lines]
-        usual = all(line.startswith("H ") for line in lines)
-        if usual and not theirs.converts(git, tracked):
+        lines = git("ls-files", "-v", "-z", index="theirs")
+        tracked = [line[2:] for line in names(lines)]
+        usual = (b"\0" + lines).count(b"\0H ") == len(tracked)
+        if usual and not theirs.converts(git, lines):
             shutil.copyfile(copy, self.folder / "seeding")
             (self.folder / "seeding").replace(self.folder / "index")
             return tracked
@@ -328,7 +328,7 @@ def status_of(root: Path, path: str) -> os.stat_result | None:
         raise CannotKeep(f"{root / path}: {(error.strerror or str(error)).lower()}") from error
 
 
-_USUAL = frozenset({0o644, 0o755})
+_USUAL = frozenset({stat.S_IFREG | 0o644, stat.S_IFREG | 0o755})
 
 
 def _permissions(root: Path, paths: Sequence[str]) -> dict[str, int]:
@@ -341,8 +341,8 @@ def _permissions(root: Path, paths: Sequence[str]) -> dict[str, int]:
                 mode = os.stat(path, dir_fd=above, follow_symlinks=False).st_mode
             except OSError:
                 continue
-            if mode & 0o7777 not in _USUAL and stat.S_ISREG(mode):
-                modes[path] = mode & 0o7777
+            if mode not in _USUAL and stat.S_ISREG(mode):
+                modes[path] = stat.S_IMODE(mode)
     finally:
         os.close(above)
     return modes
@@ -350,10 +350,9 @@ def _permissions(root: Path, paths: Sequence[str]) -> dict[str, int]:
 
 def _note(modes: dict[str, int], path: str, status: os.stat_result) -> None:
     """Permissions beyond whether it may be run."""
-    mode = stat.S_IMODE(status.st_mode)
     modes.pop(path, None)
-    if stat.S_ISREG(status.st_mode) and mode not in _USUAL:
-        modes[path] = mode
+    if stat.S_ISREG(status.st_mode) and status.st_mode not in _USUAL:
+        modes[path] = stat.S_IMODE(status.st_mode)
 
 
 def _body(kept: Kept) -> dict[str, Any]:

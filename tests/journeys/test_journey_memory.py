@@ -276,7 +276,11 @@ async def test_notes_are_looked_through_by_the_clock(tmp_path: Path) -> None:
     async with keyboard(tmp_path, server, memory={"consolidate": "* * * * * *"}) as home:
         await remember(home, server, office="The office is in Vienna.")
         await remember(home, server, stuff="Releases: Thursday.")
-        server.default = lambda _: tidied({"do": "drop", "notes": ["stuff"]})
+
+        def drops(_: Asked) -> Turn:
+            return tidied({"do": "drop", "notes": ["stuff"]})
+
+        server.default = drops
 
         async def proposed() -> bool:
             return "tidy the notes" in (await home.ohmo("memory", "proposals")).out
@@ -317,7 +321,10 @@ async def test_a_page_that_wants_to_be_remembered_is_only_proposed(tmp_path: Pat
         keyboard(tmp_path, server, running=False, permissions=free) as home,
     ):
         home.daemon.environ.update(
-            {"LD_PRELOAD": str(library), "OHMO_REROUTED": f"93.184.215.14:80={site.port}"}
+            {
+                "LD_PRELOAD": str(library),
+                "OHMO_REROUTED": f"93.184.215.14:80={site.make_url('').port}",
+            }
         )
         await home.daemon.start()
         await home.ohmo("-p", "what does http://93.184.215.14/rules say?")
