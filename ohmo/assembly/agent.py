@@ -25,6 +25,7 @@ from ohmo.engine.executor import Executor, nothing_before
 from ohmo.engine.loop import Engine, Reasoner, nothing_after
 from ohmo.logs.redaction import Redactor
 from ohmo.memory.desk import Memory, MemorySettings
+from ohmo.memory.tidying import Tidying
 from ohmo.permissions.gate import LayeredGate
 from ohmo.permissions.policy import Host, Policies, sensitive_of, snapshot_of
 from ohmo.providers import build
@@ -46,6 +47,7 @@ class AgentParts:
     gate: LayeredGate
     ask: AskOnce  # for anything but the next step of a turn
     folders: Folders  # of checkpoints
+    tidying: Tidying | None  # of what is remembered
 
 
 async def build_model(config: Config, environ: Mapping[str, str]) -> build.Model:
@@ -130,7 +132,12 @@ def build_agent(
     reasoner = Reasoner(call, failpoint=failpoint)
     after = nothing_after if turns is None else turns.after
     engine = Engine(reasoner, executor, max_steps=config.limits.max_steps, after=after)
-    return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders)
+    tidying = None
+    if memory is not None:
+        smallest = model.models[0]
+        cache = config.home.root / "cache"
+        tidying = Tidying(memory, ask, smallest, model.window(smallest), cache)
+    return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, tidying)
 
 
 def build_memory(config: Config, environ: Mapping[str, str], clock: Clock) -> Memory:

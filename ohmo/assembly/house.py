@@ -35,8 +35,9 @@ from ohmo.discovery import load, scan
 from ohmo.gateway.access import Access, Accounts, standing_of
 from ohmo.gateway.connections import Connections
 from ohmo.gateway.intake import Intake
+from ohmo.gateway.memory_orders import MemoryOrders
 from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
-from ohmo.gateway.orders import CommandQueries, MemoryOrders
+from ohmo.gateway.orders import CommandQueries
 from ohmo.gateway.people import PeopleDesk, role_of_next
 from ohmo.gateway.sending import Sent
 from ohmo.gateway.switchboard import Switchboard
@@ -82,7 +83,6 @@ class House:
     store_watch: StoreWatch
     memory_watch: MemoryWatch
     full_auto: FullAuto
-    tidying: Tidying | None
     again: asyncio.Event  # set: this life shall end, and the next begin
 
     def adopt(self, config: Config) -> None:
@@ -180,8 +180,7 @@ def _build(
     memory_watch = MemoryWatch(pool, deps.notices, memory_share)
     status = build_status(deps, model, pool, board, clockwork, warnings, memory_watch)
     replaying = Replaying(store, planner.of, model, agent.toolbox, agent.gate)
-    tidying = _tidying(deps, agent)
-    desk = _desk(deps, agent, status, pool, questions, clockwork, known, replaying, tidying)
+    desk = _desk(deps, agent, status, pool, questions, clockwork, known, replaying)
     again = asyncio.Event()
     full_auto = FullAuto(store, store, clock, deps.config.permissions.mode)
     intake = build_intake(deps, pool, clockwork, desk, again, questions, full_auto)
@@ -206,14 +205,13 @@ def _build(
         approvals=deps.approvals,
         clockwork=clockwork,
         notices=deps.notices,
-        control=build_control(deps, wired, clockwork, status, replaying, no_such, tidying),
+        control=build_control(deps, wired, clockwork, status, replaying, no_such, agent.tidying),
         status=status,
         replaying=replaying,
         clockwatch=clockwatch,
         store_watch=StoreWatch(store, deps.notices, deps.connections.say_now, new_id),
         memory_watch=memory_watch,
         full_auto=full_auto,
-        tidying=tidying,
         again=again,
     )
 
@@ -228,15 +226,6 @@ def _planner(deps: Deps, agent: AgentParts, clockwork: Clockwork) -> Planner:
     )
 
 
-def _tidying(deps: Deps, agent: AgentParts) -> Tidying | None:
-    memory = agent.workbench.memory
-    if memory is None:
-        return None
-    smallest = agent.model.models[0]
-    window = agent.model.window(smallest)
-    return Tidying(memory, agent.ask, smallest, window, deps.config.home.root / "cache")
-
-
 def _desk(
     deps: Deps,
     agent: AgentParts,
@@ -246,8 +235,8 @@ def _desk(
     clockwork: Clockwork,
     known: Mapping[str, Command],
     replaying: Replaying,
-    tidying: Tidying | None,
 ) -> CommandQueries:
+    tidying = agent.tidying
     remembering = None
     if tidying is not None:
         new_id = deps.environment.new_id

@@ -134,7 +134,7 @@ def _background_tasks(
     """In the order of the start: what can speak and think before what can hear."""
     tidy = house.agent.folders.tidy
     clock = house.environment.clock
-    tidying = house.tidying
+    tidying = house.agent.tidying
     schedule = consolidation(config, house.clockwork.zone)
     looking: list[tuple[str, Callable[[], Awaitable[object]]]] = []
     if tidying is not None and schedule is not None and not config.safe:

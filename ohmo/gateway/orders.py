@@ -3,13 +3,10 @@ words."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-
-import structlog
 
 from channels.contract import Clock, Inbound, Outbound
 from channels.record import record
@@ -41,7 +38,7 @@ from ohmo.context.usage import ContextUsage
 from ohmo.contracts.cron import BadJob, By, NoSuchJob
 from ohmo.contracts.inwriter import Rest, no_rest
 from ohmo.contracts.messages import Text, UserStep
-from ohmo.contracts.outbox import OWN_CHANNELS, Asked, Lapsed, PostRow
+from ohmo.contracts.outbox import Asked, Lapsed, PostRow
 from ohmo.contracts.provider import Payer
 from ohmo.contracts.reports import ArrivalInfo, HouseStatus, Reports, ThreadInfo
 from ohmo.contracts.spending import Limit, Scope, Spending
@@ -51,14 +48,6 @@ from ohmo.cron.desk import CronDesk
 from ohmo.cron.spec import job_line, when_words
 from ohmo.gateway.access import Access
 from ohmo.gateway.answering import Answering, Ended, notice
-from ohmo.lifecycle import failure_of
-from ohmo.memory.notes import NotRemembered
-from ohmo.memory.scopes import Scope as MemoryScope
-from ohmo.memory.scopes import Viewer
-from ohmo.memory.talk import change, spoken
-from ohmo.memory.tidying import Tidying
-
-log = structlog.get_logger("ohmo.gateway")
 
 
 @record
@@ -386,58 +375,6 @@ class CommandQueries:
             ending = f"{row.ending}: {row.reason}" if row.reason else f"{row.ending}"
         said_at = wall(row.said_at, self.zone, "%Y-%m-%d %H:%M:%S")
         return f"Message {row.seq} of {said_at}: {ending}."
-
-
-class MemoryOrders:
-    """``/memory``. ``workspace``: where turns work for whom nobody chose another folder."""
-
-    def __init__(self, tidying: Tidying, workspace: Path, store: Store, new_id: NewId) -> None:
-        self._tidying = tidying
-        self._workspace = workspace
-        self._store = store
-        self._new_id = new_id
-        self._running: dict[str, asyncio.Task[None]] = {}
-
-    async def __call__(self, order: Order) -> str:
-        own = order.address.channel in OWN_CHANNELS
-        # what the owner says by the local API is answered where the conversation is, before others
-        alone = order.said is not None and order.said.private and (own or order.person != "owner")
-        person = f"{order.address.channel}:{order.person}"
-        cwd = Path(order.settings.workspace or self._workspace)
-        viewer = Viewer(person, order.standing, alone, order.address, cwd)
-        memory = self._tidying.memory
-        verb, _, label = order.argument.partition(" ")
-        if verb != "tidy":
-            return await asyncio.to_thread(spoken, memory, viewer, order.argument, person)
-        scopes = await asyncio.to_thread(memory.scopes, viewer)
-        scope = next((one for one in scopes if label.strip() in ("", one.label)), None)
-        if scope is None:
-            labels = ", ".join(one.label for one in scopes) or "nothing"
-            return f"Here is {labels}: say `/memory tidy` or `/memory tidy {labels.split(',')[0]}`."
-        if order.address.channel == "house":  # nothing can be told there later
-            return await self._tidied(scope, person, order.thread)
-        if scope.folder in self._running:
-            return "These notes are being looked through already."
-        name = f"memory.tidy.{scope.folder}"
-        task = asyncio.create_task(self._tell(scope, person, order), name=name)
-        self._running[scope.folder] = task
-        task.add_done_callback(lambda _: self._running.pop(scope.folder))
-        return "I look through the notes. What I propose is told here; nothing changes before that."
-
-    async def _tell(self, scope: MemoryScope, person: str, order: Order) -> None:
-        text = await self._tidied(scope, person, order.thread)
-        row = notice(self._new_id, order.address, text)
-        if error := await failure_of(self._store.post([row])):
-            log.error("memory_tidied_untold", thread=order.thread, error=str(error))
-
-    async def _tidied(self, scope: MemoryScope, person: str, thread: str) -> str:
-        try:
-            proposal = await self._tidying(scope, person, Payer(thread=thread, person=person))
-        except (NotRemembered, OSError) as error:
-            return literal(f"{error}.")
-        if proposal is None:
-            return "There is nothing to tidy in these notes."
-        return await asyncio.to_thread(change, self._tidying.memory, proposal)
 
 
 def _messages(rows: Sequence[ArrivalInfo], thread: str) -> list[ArrivalInfo]:
