@@ -203,7 +203,7 @@ class Snapshots:
         tracked = [line[2:] for line in names(lines)]
         usual = (b"\0" + lines).count(b"\0H ") == len(tracked)
         if usual and not theirs.converts(git, lines):
-            shutil.copyfile(copy, self.folder / "seeding")
+            shutil.copy2(copy, self.folder / "seeding")
             (self.folder / "seeding").replace(self.folder / "index")
             return tracked
         staged = git("ls-files", "-s", "-z", index="theirs")
@@ -238,14 +238,17 @@ class Snapshots:
 
     def _copy_index(self, theirs: Theirs) -> bool:
         """Whether theirs is another one than before."""
+        status = status_of(theirs.folder, "index")
         content = theirs.index()
         copy = self.folder / "theirs"
         if content == content_of(copy, MOST_INDEX):
             return False
         for shared in theirs.folder.glob("sharedindex.*"):  # git-update-index(1), split index
             (self.folder / shared.name).write_bytes(content_of(shared, MOST_INDEX))
-        if content:
+        if content and status is not None:
             copy.write_bytes(content)
+            # of files that are as young as their index git reads what they hold
+            os.utime(copy, ns=(status.st_mtime_ns, status.st_mtime_ns))
         else:
             copy.unlink(missing_ok=True)
         return True
