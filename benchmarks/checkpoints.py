@@ -1,10 +1,11 @@
 """What a checkpoint takes beside ``git status`` of the same tree: ``python -m benchmarks.checkpoints
 [FILES] [ROUNDS]``. Both are measured in turn, in one run: medians, and the least of all rounds, which says more where
-others work on the same machine; and time of the processor, of all programs together."""
+others work on the same machine; and time of the processor, of all programs together. ``anew``: the first of a folder with edits."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -51,13 +52,12 @@ def main() -> None:
             "first": [],
             "same": [],
             "edited": [],
+            "anew": [],
         }
         for number in range(rounds):
 
-            def keep(number: int = number) -> None:
-                snapshots = Snapshots(
-                    Path(place, f"kept{number}"), folder, os.environ, Path(place, "home")
-                )
+            def keep(name: str = f"kept{number}") -> None:
+                snapshots = Snapshots(Path(place, name), folder, os.environ, Path(place, "home"))
                 with snapshots.opened(BOUNDS) as opened:
                     snapshots.of_folder(opened, BOUNDS)
 
@@ -67,6 +67,12 @@ def main() -> None:
             (folder / "d1" / "e1" / "f1.txt").write_text(f"edited {number}\n")
             (folder / f"new{number}").write_text("new\n")
             taken["edited"].append(milliseconds(keep))
+            taken["anew"].append(milliseconds(lambda: keep("anew")))
+            shutil.rmtree(Path(place, "anew"))
+            git("clean", "-fdq")
+            git("checkout", "-q", ".")
+            time.sleep(1.1)
+            git("status")
         bases: list[float] = []
         print(f"{count} files, {rounds} rounds, load {os.getloadavg()[0]:.1f}")
         for name, values in taken.items():

@@ -25,12 +25,6 @@ from ohmo.checkpoints.theirs import MOST_INDEX, Theirs, content_of
 
 _LOOSE = 2_000  # objects, after which they are packed
 PLAIN = Path("/")  # single files outside of a repository count from here
-# By their times alone, with many threads; no repository inside is opened.
-_EDITED = ("diff-files", "--name-only", "--no-renames", "--ignore-submodules=dirty", "-z")
-
-
-class _TooMuch(CannotKeep):
-    pass
 
 
 @record
@@ -131,22 +125,18 @@ class Snapshots:
     def _of_folder(self, git: Git, bounds: Bounds, *, first: bool) -> Kept:
         assert self._theirs is not None
         tracked = self._seed(git, self._theirs) if first else ()
-        with ThreadPoolExecutor(3) as beside:
-            kept = json.loads(content_of(self.folder / "modes.json", MOST_INDEX) or b"{}")
-            reading = beside.submit(_permissions, self.root, tracked) if first else None
-            edited = beside.submit(git, *_EDITED)
-            left = beside.submit(self._follow, git, self._theirs, first=first)
-            listed = names(git("ls-files", "-o", "-z", "--exclude-standard"))
-            modes = dict(kept) if reading is None else reading.result()
-            # What ends with a slash is a repository inside, with checkpoints of its own.
-            new = {path for path in listed if not path.endswith("/")}
-            changed = new.union(names(edited.result())) - left.result()
-        try:
-            present = self._present(changed, modes, bounds)
-        except _TooMuch:  # of some perhaps only their times are new
-            self._refresh(git, "index")
-            changed = new.union(names(git(*_EDITED)))
-            present = self._present(changed, modes, bounds)
+        kept = json.loads(content_of(self.folder / "modes.json", MOST_INDEX) or b"{}")
+        modes, left = dict(kept), set[str]()
+        with ThreadPoolExecutor(1) as beside:  # git with many threads would take their cores away
+            listing = beside.submit(git, "ls-files", "-o", "-m", "-d", "-z", "--exclude-standard")
+            if first:  # it is theirs
+                modes = _permissions(self.root, tracked)
+            else:
+                left = self._follow(git, self._theirs)
+            listed = names(listing.result())
+        # What ends with a slash is a repository inside, with checkpoints of its own.
+        changed = {path for path in listed if not path.endswith("/")} - left
+        present = self._present(changed, modes, bounds)
         if gone := changed - present:
             git("update-index", "--force-remove", "-z", "--stdin", told=lines_of(gone))
         if present:
@@ -190,7 +180,7 @@ class Snapshots:
             _note(modes, path, status)
             room -= status.st_size if kind == stat.S_IFREG else 0
         if room < 0:
-            raise _TooMuch(f"what is new in it has more than {bounds.size >> 20} MiB")
+            raise CannotKeep(f"what is new in it has more than {bounds.size >> 20} MiB")
         return present
 
     def _seed(self, git: Git, theirs: Theirs) -> list[str]:
@@ -209,20 +199,15 @@ class Snapshots:
         staged = git("ls-files", "-s", "-z", index="theirs")
         (self.folder / "seeding").unlink(missing_ok=True)
         git("update-index", "-z", "--index-info", told=staged, index="seeding")
-        self._refresh(git, "seeding")
+        # Reads every file; fails, and says which ones need an update.
+        refresh = ["git", "update-index", "-q", "--refresh", "--unmerged"]
+        run(refresh, self.root, git.environment("seeding"), until=git.until)
         (self.folder / "seeding").replace(self.folder / "index")
         return tracked
 
-    def _refresh(self, git: Git, index: str) -> None:
-        """Reads every file that may have changed; fails, and says which ones need an update."""
-        refresh = ["git", "update-index", "-q", "--refresh", "--unmerged"]
-        run(refresh, self.root, git.environment(index), until=git.until)
-
-    def _follow(self, git: Git, theirs: Theirs, *, first: bool) -> set[str]:
+    def _follow(self, git: Git, theirs: Theirs) -> set[str]:
         """Keeps of what is ignored exactly what their index has: that is tracked all the same.
         Returns what is not kept any more."""
-        if first:  # it is theirs
-            return set()
         asked = ("ls-files", "-c", "-i", "-z", "--exclude-standard")
         ours = set(names(git(*asked)))
         if not self._copy_index(theirs) and not ours:
