@@ -101,7 +101,7 @@ class Tidying:
             _, digests, _ = await asyncio.to_thread(memory.gathered, scope, self._room)
             now = digest_of(json.dumps(sorted(digests.items())))
             waiting = await asyncio.to_thread(memory.proposals, [scope])
-            known = self._known()
+            known = await asyncio.to_thread(self._known)
             if known.get(scope.folder) == now or any(one.origin.title == TITLE for one in waiting):
                 continue
             try:
@@ -110,7 +110,8 @@ class Tidying:
                 log.warning("memory_not_tidied", folder=scope.folder, why=str(error))
                 continue
             found += [proposal] if proposal is not None else []
-            write_whole(self._looked, json.dumps({**known, scope.folder: now}))
+            looked = json.dumps({**known, scope.folder: now})
+            await asyncio.to_thread(write_whole, self._looked, looked)
         return found
 
     def _known(self) -> dict[str, str]:
