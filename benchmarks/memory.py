@@ -1,5 +1,6 @@
 """How long a search in many notes takes, one right after the other and seconds apart, when a look for
-files that were edited in place is due: ``python -m benchmarks.memory [--notes N]``."""
+files that were edited in place is due; and how long one note takes to be written, alone and with the
+search after it: ``python -m benchmarks.memory [--notes N]``."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 from ohmo.memory.notes import Note
@@ -137,6 +139,18 @@ def main() -> None:
             looks[mine.folder] = replace(looks[mine.folder], again=0.0)
 
         print("seconds apart:", measured(search, later))
+        titles = count()
+
+        def write(question: str) -> None:
+            written(one, mine, f"written {next(titles)}", question)
+
+        def both(question: str) -> None:
+            write(question)
+            search(question)
+
+        one.refresh()
+        print("a write:      ", measured(write, lambda: None))
+        print("with a search:", measured(both, lambda: None))
 
 
 if __name__ == "__main__":

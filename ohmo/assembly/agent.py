@@ -26,6 +26,7 @@ from ohmo.engine.executor import Executor, nothing_before
 from ohmo.engine.loop import Engine, Reasoner, nothing_after
 from ohmo.logs.redaction import Redactor
 from ohmo.memory.desk import Memory, MemorySettings
+from ohmo.memory.tidying import Tidying
 from ohmo.permissions.gate import LayeredGate
 from ohmo.permissions.policy import Host, Policies, sensitive_of, snapshot_of
 from ohmo.providers import build
@@ -47,6 +48,7 @@ class AgentParts:
     gate: LayeredGate
     ask: AskOnce  # for anything but the next step of a turn
     folders: Folders  # of checkpoints
+    tidying: Tidying | None  # of what is remembered
 
 
 async def build_model(config: Config, environ: Mapping[str, str]) -> build.Model:
@@ -98,11 +100,7 @@ def build_agent(
     what people have allowed for longer than once. ``cron``: where jobs are made, None: the model
     cannot. ``largest``: bytes of one file a place can be shown. ``folders``: where checkpoints are
     kept. ``memory``: None: nothing is remembered. ``steps``: the log."""
-    # Commands find ``ohmo`` itself; whatever else has the name comes first.
-    path = environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
-    own = str(Path(sys.executable).parent)
-    if Path(own, "ohmo").exists() and own not in path.split(":"):
-        path = f"{path}:{own}"
+    path = _with_ohmo(environ.get("PATH", "/usr/local/bin:/usr/bin:/bin"))
     environ = {**environ, "PATH": path}
     home = Path(environ.get("HOME", "~")).expanduser()
     host = Host(home, config.home.root, path)
@@ -139,7 +137,17 @@ def build_agent(
     reasoner = Reasoner(call, failpoint=failpoint)
     after = nothing_after if turns is None else turns.after
     engine = Engine(reasoner, executor, max_steps=config.limits.max_steps, after=after)
-    return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders)
+    small = model.models[0]
+    cache = config.home.root / "cache"
+    tidying = memory and Tidying(memory, ask, small, model.window(small), cache)
+    return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, tidying)
+
+
+def _with_ohmo(path: str) -> str:
+    """Commands find ``ohmo`` itself; whatever else has the name comes first."""
+    own = str(Path(sys.executable).parent)
+    there = not Path(own, "ohmo").exists() or own in path.split(":")
+    return path if there else f"{path}:{own}"
 
 
 def build_memory(config: Config, environ: Mapping[str, str], clock: Clock) -> Memory:

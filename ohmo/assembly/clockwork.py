@@ -28,7 +28,7 @@ from ohmo.cron.recipes import BUNDLED
 from ohmo.cron.reporting import Incidents, Reporter
 from ohmo.cron.scheduler import Scheduler, SchedulerParts, WallAlarm
 from ohmo.cron.spec import spec_of
-from ohmo.cron.times import local_zone, zone_of
+from ohmo.cron.times import Fields, fields_of, local_zone, zone_of
 from ohmo.cron.wakes import DEADLINE, place_of
 from ohmo.gateway.notices import Notices
 
@@ -177,9 +177,19 @@ def specs(config: Config, zone: str, now: datetime) -> list[JobSpec]:
             if why:
                 wrong(number, why, "secrets", name)
         jobs.append(spec)
+    try:
+        consolidation(config, zone_of(zone))
+    except BadJob as error:
+        problems.append(str(config.source.problem(("memory", "consolidate"), error.what)))
     if problems:
         raise ConfigError("\n".join(problems))
     return jobs
+
+
+def consolidation(config: Config, zone: ZoneInfo) -> Fields | None:
+    """When notes are looked through unasked; None: never. Raises BadJob."""
+    written = config.written.memory.consolidate
+    return None if written == "off" else fields_of(written, zone)
 
 
 def _missing(config: Config, reference: str) -> str:

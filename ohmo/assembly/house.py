@@ -24,7 +24,6 @@ from ohmo.assembly.deps import Deps, Environment, HouseStore, HouseWatch
 from ohmo.assembly.messages import Wired, build_board, build_intake, build_pool, manifests, roles
 from ohmo.bus import MessageBus
 from ohmo.commands.contract import Command, is_order, listed
-from ohmo.commands.memory import remembered
 from ohmo.config.channels import open_channels
 from ohmo.config.load import Config
 from ohmo.contracts.setup import SetUp
@@ -36,12 +35,13 @@ from ohmo.discovery import load, scan
 from ohmo.gateway.access import Access, Accounts, standing_of
 from ohmo.gateway.connections import Connections
 from ohmo.gateway.intake import Intake
+from ohmo.gateway.memory_orders import MemoryOrders
 from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
 from ohmo.gateway.orders import CommandQueries
 from ohmo.gateway.people import PeopleDesk, role_of_next
 from ohmo.gateway.sending import Sent
 from ohmo.gateway.switchboard import Switchboard
-from ohmo.memory.desk import Memory
+from ohmo.memory.tidying import Tidying
 from ohmo.permissions.policy import snapshot_of
 from ohmo.providers import build
 from ohmo.replay import Replaying
@@ -180,7 +180,6 @@ def _build(
     memory_watch = MemoryWatch(pool, deps.notices, memory_share)
     status = build_status(deps, model, pool, board, clockwork, warnings, memory_watch)
     replaying = Replaying(store, planner.of, model, agent.toolbox, agent.gate)
-    memory = agent.workbench.memory
     desk = _desk(deps, agent, status, pool, questions, clockwork, known, replaying)
     again = asyncio.Event()
     full_auto = FullAuto(store, store, clock, deps.config.permissions.mode)
@@ -206,7 +205,7 @@ def _build(
         approvals=deps.approvals,
         clockwork=clockwork,
         notices=deps.notices,
-        control=build_control(deps, wired, clockwork, status, replaying, no_such, memory),
+        control=build_control(deps, wired, clockwork, status, replaying, no_such, agent.tidying),
         status=status,
         replaying=replaying,
         clockwatch=clockwatch,
@@ -237,7 +236,11 @@ def _desk(
     known: Mapping[str, Command],
     replaying: Replaying,
 ) -> CommandQueries:
-    memory = agent.workbench.memory
+    tidying = agent.tidying
+    remembering = None
+    if tidying is not None:
+        new_id = deps.environment.new_id
+        remembering = MemoryOrders(tidying, deps.config.workspace, deps.store, new_id)
     hides = agent.workbench.sensitive.hides
     return CommandQueries(
         store=deps.store,
@@ -252,7 +255,7 @@ def _desk(
         configured=agent.model.models,
         zone=clockwork.zone,
         context=replaying.context,
-        memory=None if memory is None else partial(remembered, memory, deps.config.workspace),
+        memory=remembering,
         checkpoints=build_taking_back(agent.folders, deps.config, hides, clockwork.zone),
         limits=limits_of(deps.config.budgets),
         exporting=deps.exporting(clockwork.zone),
@@ -343,7 +346,7 @@ def build_control(
     status: StatusReporter,
     replaying: Replaying,
     no_such: Callable[[str], Awaitable[str]],
-    memory: Memory | None,
+    tidying: Tidying | None,
 ) -> Control:
     config = deps.config
     environment = deps.environment
@@ -373,7 +376,7 @@ def build_control(
         no_such_model=no_such,
         trace=deps.trace,
         setup=partial(_setup, config),
-        memory=memory,
+        tidying=tidying,
     )
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None
     runtime = environment.environ.get("XDG_RUNTIME_DIR")

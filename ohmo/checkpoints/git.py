@@ -118,7 +118,7 @@ def run(
 
 def names(answer: bytes) -> list[str]:
     """The paths of an answer that separates them by NUL."""
-    return [os.fsdecode(name) for name in answer.split(b"\0") if name]
+    return [name for name in os.fsdecode(answer).split("\0") if name]
 
 
 def lines_of(paths: Iterable[str]) -> bytes:

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import stat
 import time
 from collections.abc import Collection, Generator, Mapping, Sequence
@@ -17,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from channels.durable import replacing, write_whole
+from channels.durable import write_whole
 from channels.record import record
 from ohmo.checkpoints.git import ATTRIBUTES, SETTINGS, CannotKeep, Git, lines_of, names, run
 from ohmo.checkpoints.theirs import MOST_INDEX, Theirs, content_of
@@ -123,29 +124,28 @@ class Snapshots:
 
     def _of_folder(self, git: Git, bounds: Bounds, *, first: bool) -> Kept:
         assert self._theirs is not None
-        if first:
-            self._seed(git, self._theirs)
-        with ThreadPoolExecutor(1) as beside:
-            reading = beside.submit(self._modes, git, first=first)
-            self._follow(git, self._theirs)
-            listed = names(git("ls-files", "-o", "-m", "-d", "-z", "--exclude-standard"))
-            modes = reading.result()
+        tracked = self._seed(git, self._theirs) if first else ()
+        kept = json.loads(content_of(self.folder / "modes.json", MOST_INDEX) or b"{}")
+        modes, left = dict(kept), set[str]()
+        with ThreadPoolExecutor(1) as beside:  # git with many threads would take their cores away
+            listing = beside.submit(git, "ls-files", "-o", "-m", "-d", "-z", "--exclude-standard")
+            if first:  # it is theirs
+                modes = _permissions(self.root, tracked)
+            else:
+                left = self._follow(git, self._theirs)
+            listed = names(listing.result())
         # What ends with a slash is a repository inside, with checkpoints of its own.
-        changed = {path for path in listed if not path.endswith("/")}
+        changed = {path for path in listed if not path.endswith("/")} - left
         present = self._present(changed, modes, bounds)
         if gone := changed - present:
             git("update-index", "--force-remove", "-z", "--stdin", told=lines_of(gone))
         if present:
             git("update-index", "--add", "--replace", "-z", "--stdin", told=lines_of(present))
-        write_whole(self.folder / "modes.json", json.dumps(modes))
+        if modes != kept:
+            write_whole(self.folder / "modes.json", json.dumps(modes))
         # Blobs that a partial clone has not fetched are missing.
         tree = git("write-tree", "--missing-ok").decode().strip()
         return Kept(tree, modes)
-
-    def _modes(self, git: Git, *, first: bool) -> dict[str, int]:
-        if first:
-            return _permissions(self.root, names(git("ls-files", "-z")))
-        return json.loads(content_of(self.folder / "modes.json", MOST_INDEX) or b"{}")
 
     def of_files(self, git: Git, bounds: Bounds, paths: Collection[str]) -> Kept:
         """Only these, relative to the folder. Raises CannotKeep."""
@@ -183,18 +183,19 @@ class Snapshots:
             raise CannotKeep(f"what is new in it has more than {bounds.size >> 20} MiB")
         return present
 
-    def _seed(self, git: Git, theirs: Theirs) -> None:
-        """Begins with their index, which knows what has not changed."""
+    def _seed(self, git: Git, theirs: Theirs) -> list[str]:
+        """Begins with their index, which knows what has not changed. Returns what it has."""
         self._copy_index(theirs)
         copy = self.folder / "theirs"
         if not copy.exists():
-            return
-        tracked = names(git("ls-files", "-v", "-z", index="theirs"))
-        usual = all(line.startswith("H ") for line in tracked)
-        if usual and not theirs.converts(git, tracked):
-            with replacing(self.folder / "index") as index:
-                index.write(copy.read_bytes())
-            return
+            return []
+        lines = git("ls-files", "-v", "-z", index="theirs")
+        tracked = [line[2:] for line in names(lines)]
+        usual = (b"\0" + lines).count(b"\0H ") == len(tracked)
+        if usual and not theirs.converts(git, lines):
+            shutil.copy2(copy, self.folder / "seeding")
+            (self.folder / "seeding").replace(self.folder / "index")
+            return tracked
         staged = git("ls-files", "-s", "-z", index="theirs")
         (self.folder / "seeding").unlink(missing_ok=True)
         git("update-index", "-z", "--index-info", told=staged, index="seeding")
@@ -202,13 +203,15 @@ class Snapshots:
         refresh = ["git", "update-index", "-q", "--refresh", "--unmerged"]
         run(refresh, self.root, git.environment("seeding"), until=git.until)
         (self.folder / "seeding").replace(self.folder / "index")
+        return tracked
 
-    def _follow(self, git: Git, theirs: Theirs) -> None:
-        """Keeps of what is ignored exactly what their index has: that is tracked all the same."""
+    def _follow(self, git: Git, theirs: Theirs) -> set[str]:
+        """Keeps of what is ignored exactly what their index has: that is tracked all the same.
+        Returns what is not kept any more."""
         asked = ("ls-files", "-c", "-i", "-z", "--exclude-standard")
         ours = set(names(git(*asked)))
         if not self._copy_index(theirs) and not ours:
-            return
+            return set()
         copied = (self.folder / "theirs").exists()
         wanted = set(names(git(*asked, index="theirs"))) if copied else set[str]()
         if gone := ours - wanted:
@@ -216,17 +219,21 @@ class Snapshots:
         more = {path for path in wanted - ours if status_of(self.root, path) is not None}
         if more:
             git("update-index", "--add", "--replace", "-z", "--stdin", told=lines_of(more))
+        return gone
 
     def _copy_index(self, theirs: Theirs) -> bool:
         """Whether theirs is another one than before."""
+        status = status_of(theirs.folder, "index")
         content = theirs.index()
         copy = self.folder / "theirs"
         if content == content_of(copy, MOST_INDEX):
             return False
         for shared in theirs.folder.glob("sharedindex.*"):  # git-update-index(1), split index
             (self.folder / shared.name).write_bytes(content_of(shared, MOST_INDEX))
-        if content:
+        if content and status is not None:
             copy.write_bytes(content)
+            # of files that are as young as their index git reads what they hold
+            os.utime(copy, ns=(status.st_mtime_ns, status.st_mtime_ns))
         else:
             copy.unlink(missing_ok=True)
         return True
@@ -309,28 +316,31 @@ def status_of(root: Path, path: str) -> os.stat_result | None:
         raise CannotKeep(f"{root / path}: {(error.strerror or str(error)).lower()}") from error
 
 
-_USUAL = frozenset({0o644, 0o755})
+_USUAL = frozenset({stat.S_IFREG | 0o644, stat.S_IFREG | 0o755})
 
 
 def _permissions(root: Path, paths: Sequence[str]) -> dict[str, int]:
     """Of many files, those beyond whether it may be run."""
     modes: dict[str, int] = {}
-    for path in paths:
-        try:
-            mode = os.lstat(f"{root}/{path}").st_mode
-        except OSError:
-            continue
-        if mode & 0o7777 not in _USUAL and stat.S_ISREG(mode):
-            modes[path] = mode & 0o7777
+    above = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for path in paths:
+            try:
+                mode = os.stat(path, dir_fd=above, follow_symlinks=False).st_mode
+            except OSError:
+                continue
+            if mode not in _USUAL and stat.S_ISREG(mode):
+                modes[path] = stat.S_IMODE(mode)
+    finally:
+        os.close(above)
     return modes
 
 
 def _note(modes: dict[str, int], path: str, status: os.stat_result) -> None:
     """Permissions beyond whether it may be run."""
-    mode = stat.S_IMODE(status.st_mode)
     modes.pop(path, None)
-    if stat.S_ISREG(status.st_mode) and mode not in _USUAL:
-        modes[path] = mode
+    if stat.S_ISREG(status.st_mode) and status.st_mode not in _USUAL:
+        modes[path] = stat.S_IMODE(status.st_mode)
 
 
 def _body(kept: Kept) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -54,12 +54,9 @@ class Theirs:
         """What the user has set for all of their repositories."""
         if not self._user.get("HOME"):
             return {}
-        found: dict[str, str] = {}
         environ = {**self._user, "GIT_DIR": "/dev/null", "LC_ALL": "C"}
-        for where in ("--system", "--global"):
-            asked = ["git", "config", where, "--includes", "--null", "--list"]
-            answer = run(asked, Path("/"), environ)
-            found |= pairs(answer.stdout) if answer.returncode == 0 else {}
+        answer = run(["git", "config", "--includes", "--null", "--list"], Path("/"), environ)
+        found = pairs(answer.stdout) if answer.returncode == 0 else {}
         home = self._user.get("XDG_CONFIG_HOME") or f"{self._user['HOME']}/.config"
         found.setdefault(_IGNORES, f"{home}/git/ignore")
         return found
@@ -74,15 +71,15 @@ class Theirs:
                 patterns.append(content_of(self._root / path, _MOST_SETTINGS))
         return [*patterns, content_of(self._shared / "info" / "exclude", _MOST_SETTINGS)]
 
-    def converts(self, git: Git, tracked: Sequence[str]) -> bool:
+    def converts(self, git: Git, tracked: bytes) -> bool:
         """Whether git may change files on their way (gitattributes(5)): then its index says nothing
-        about the bytes in the folder."""
+        about the bytes in the folder. ``tracked``: all paths, NUL behind each."""
         settings = {**self._everywhere, **self.settings(git)}
         return (
             any(_CONVERTS.fullmatch(name) for name in settings)
             or (self._shared / "info" / "attributes").exists()
             or (self._root / ".gitattributes").exists()
-            or any(path.endswith(".gitattributes") for path in tracked)
+            or b".gitattributes\0" in tracked
         )
 
 

@@ -44,11 +44,11 @@ def connect(
     return Client(remote=remote, token=token, patience=patience, timeout=timeout)
 
 
-def connect_or_open(remote: str | None) -> Client:
+def connect_or_open(remote: str | None, *, timeout: float = 30.0) -> Client:
     """As ``connect``; where no daemon runs, the home is opened in this process until the command
     ends, under its lock, and nothing in it goes on meanwhile. A home that was never used stays as
     it is: then each call raises NotRunning. Raises OhmoError: HomeTaken, ConfigError."""
-    client = connect(remote)
+    client = connect(remote, timeout=timeout)
     home = find_home(os.environ)
     never_used = not (home.database.exists() or home.config.exists())
     if remote is not None or client.probe("/healthz") or never_used:
@@ -59,7 +59,7 @@ def connect_or_open(remote: str | None) -> Client:
     from ohmo.daemon.startup import one_shot
 
     opened = one_shot(load_config(), process_environment(), still=True, tell=warn)
-    return Client(path=click.get_current_context().with_resource(opened))
+    return Client(path=click.get_current_context().with_resource(opened), timeout=timeout)
 
 
 @contextmanager

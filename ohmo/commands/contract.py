@@ -125,8 +125,8 @@ class Desk(Protocol):
         ...
 
     async def memory_of(self, order: Order) -> str:
-        """May forget one of what this person sees, accept or reject a proposal: done twice it is
-        the same."""
+        """May forget one of what this person sees, accept, reject or take back a proposal: done
+        twice it is the same."""
         ...
 
     async def permissions_of(self, order: Order) -> str:

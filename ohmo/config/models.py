@@ -209,6 +209,7 @@ class Webhook(Section):
 
 class MemoryKeys(Section):
     opaque_names: Flag = False
+    consolidate: Annotated[str, Field(min_length=1)] = "off"  # or cron fields
 
 
 class Retention(Section):

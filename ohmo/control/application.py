@@ -109,8 +109,8 @@ def _application(behind: AppDeps, callers: Callers) -> web.Application:
         routes += WebhookRoutes(ports.hooks).routes()
     if ports.cron is not None:
         routes += CronRoutes(ports.cron).routes()
-    if ports.memory is not None:
-        routes += MemoryRoutes(ports.memory).routes()
+    if ports.tidying is not None:
+        routes += MemoryRoutes(ports.tidying).routes()
     application = web.Application(middlewares=[guard.middleware()], client_max_size=_BODY)
     application.add_routes(routes)
 

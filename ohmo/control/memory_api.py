@@ -9,10 +9,12 @@ from typing import TypeVar
 from aiohttp import web
 from pydantic import Field
 
+from ohmo.contracts.provider import Payer
 from ohmo.control.responses import Refusal, Wanted, answer, body_of, number, words_in
-from ohmo.memory.desk import Found, Memory, Said
+from ohmo.memory.desk import Found, Said
 from ohmo.memory.notes import NotRemembered
 from ohmo.memory.proposals import Proposal
+from ohmo.memory.tidying import Tidying
 
 _BY = "owner"
 T = TypeVar("T")
@@ -22,9 +24,16 @@ class Forgotten(Wanted):
     name: str = Field(min_length=1, max_length=400)
 
 
+class Tidied(Wanted):
+    """``scope``: as names of notes begin."""
+
+    scope: str = Field(default="owner", max_length=200)
+
+
 class MemoryRoutes:
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
+    def __init__(self, tidying: Tidying) -> None:
+        self._memory = tidying.memory
+        self._tidying = tidying
 
     def routes(self) -> list[web.RouteDef]:
         proposal = "/api/v1/memory/proposals/{number:[0-9]{1,9}}"
@@ -35,6 +44,8 @@ class MemoryRoutes:
             web.get("/api/v1/memory/proposals", self.proposals),
             web.post(f"{proposal}/accept", self.accept),
             web.post(f"{proposal}/reject", self.reject),
+            web.post(f"{proposal}/undo", self.undo),
+            web.post("/api/v1/memory/tidy", self.tidy),
         ]
 
     async def list(self, request: web.Request) -> web.Response:
@@ -70,7 +81,7 @@ class MemoryRoutes:
 
         def looked() -> list[dict[str, object]]:
             waiting = memory.proposals(memory.everything())
-            return [{**_proposed(one), "diff": memory.diff(one)} for one in waiting]
+            return [_proposed(one, memory.diff(one)) for one in waiting]
 
         return answer({"proposals": await _done(looked)})
 
@@ -85,6 +96,29 @@ class MemoryRoutes:
         wanted = int(request.match_info["number"])
         memory = self._memory
         return answer(_proposed(await _done(lambda: memory.reject(memory.everything(), wanted))))
+
+    async def undo(self, request: web.Request) -> web.Response:
+        wanted = int(request.match_info["number"])
+        memory = self._memory
+        return answer(_proposed(await _done(lambda: memory.undo(memory.everything(), wanted))))
+
+    async def tidy(self, request: web.Request) -> web.Response:
+        """Asks a model; what it proposes, None: nothing."""
+        wanted = await body_of(request, Tidied)
+        memory = self._memory
+        scopes = await _done(memory.everything)
+        scope = next((one for one in scopes if one.label == wanted.scope), None)
+        if scope is None:
+            labels = ", ".join(one.label for one in scopes)
+            raise Refusal(404, f"no notes are called {wanted.scope}/...; there are {labels}")
+        try:
+            proposal = await self._tidying(scope, _BY, Payer(person=_BY))
+        except NotRemembered as error:
+            raise Refusal(409, str(error)) from error
+        if proposal is None:
+            return answer({"proposal": None})
+        diff = await _done(lambda: memory.diff(proposal))
+        return answer({"proposal": _proposed(proposal, diff)})
 
 
 async def _done(work: Callable[[], T]) -> T:
@@ -110,7 +144,7 @@ def _view(found: Found) -> dict[str, object]:
     }
 
 
-def _proposed(proposal: Proposal) -> dict[str, object]:
+def _proposed(proposal: Proposal, diff: str | None = None) -> dict[str, object]:
     origin = proposal.origin
     return {
         "number": proposal.number,
@@ -119,4 +153,5 @@ def _proposed(proposal: Proposal) -> dict[str, object]:
         "by": origin.by,
         "at": origin.at,
         "why": origin.why,
+        **({} if diff is None else {"diff": diff}),
     }

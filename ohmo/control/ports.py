@@ -42,7 +42,7 @@ from ohmo.contracts.turns import Accepted, PersonRow, ThreadSettings
 from ohmo.control.webhooks import Webhooks
 from ohmo.cron.desk import CronDesk
 from ohmo.database.tracing import Trace
-from ohmo.memory.desk import Memory
+from ohmo.memory.tidying import Tidying
 
 
 class Watch(Protocol):
@@ -128,7 +128,7 @@ class Ports:
     no_such_model: Callable[[str], Awaitable[str]] | None = None
     trace: Callable[[str], Awaitable[Trace | None]] | None = None
     setup: Callable[[], SetUp] | None = None
-    memory: Memory | None = None
+    tidying: Tidying | None = None
 
 
 class Sessions(Protocol):

@@ -32,6 +32,7 @@ from channels import text
 from channels.errors import main_error
 from ohmo.approvals.lapsing import expiry
 from ohmo.assembly.agent import build_model
+from ohmo.assembly.clockwork import consolidation
 from ohmo.assembly.deps import Environment, spans
 from ohmo.assembly.house import House, build_house
 from ohmo.assembly.messages import wire
@@ -47,7 +48,7 @@ from ohmo.processes.process_tree import adopt_orphans, seal
 from ohmo.storefile.lock import hold_home, sweep
 from ohmo.storefile.open_store import open_store
 from ohmo.storefile.restore import finish_restore
-from ohmo.upkeep.housekeeping import keep_backups, let_go
+from ohmo.upkeep.housekeeping import consolidate, keep_backups, let_go
 
 log = structlog.get_logger("ohmo.daemon")
 heartbeat_log = structlog.get_logger("ohmo.heartbeat")
@@ -132,6 +133,13 @@ def _background_tasks(
 ) -> list[tuple[str, Callable[[], Awaitable[object]]]]:
     """In the order of the start: what can speak and think before what can hear."""
     tidy = house.agent.folders.tidy
+    clock = house.environment.clock
+    tidying = house.agent.tidying
+    schedule = consolidation(config, house.clockwork.zone)
+    looking: list[tuple[str, Callable[[], Awaitable[object]]]] = []
+    if tidying is not None and schedule is not None and not config.safe:
+        work = partial(consolidate, tidying, schedule, house.notices, clock)
+        looking = [("consolidation", work)]
     return [
         ("bus", house.bus.run),
         ("questions", house.questions.run),
@@ -146,6 +154,7 @@ def _background_tasks(
         ("full_auto", house.full_auto.run),
         ("upkeep", lambda: let_go(config, house.store, house.environment.clock.before, tidy=tidy)),
         ("backups", lambda: keep_backups(config, house.notices, house.environment.clock)),
+        *looking,
         *([] if config.safe else [("cron", house.clockwork.scheduler.run)]),
         ("channels", house.board.run),
     ]

@@ -112,8 +112,8 @@ class Memory:
                 note = replace(note, source=", ".join(sorted(said.taint)))
                 changes = {name: note.file()}
                 return self._propose(scope, changes, f"remember: {note.title}", said)
-            self._files.write(scope, name, note.file())
-            self._index.refresh(scope.folder)
+            with self._index.changing(scope.folder, {name}):
+                self._files.write(scope, name, note.file())
         return Found(f"{scope.label}/{name}", note)
 
     def forget(self, scopes: Sequence[Scope], called: str, said: Said) -> Found | Proposal:
@@ -122,8 +122,8 @@ class Memory:
             if said.taint:
                 title = f"forget: {found.note.title}"
                 return self._propose(scope, {found.note.name: None}, title, said)
-            self._files.remove(scope, found.note.name)
-            self._index.refresh(scope.folder)
+            with self._index.changing(scope.folder, {found.note.name}):
+                self._files.remove(scope, found.note.name)
         return found
 
     def refresh(self) -> None:
@@ -183,28 +183,75 @@ class Memory:
         """What it would change, line by line."""
         return self._proposals.diff(proposal)
 
+    def gathered(self, scope: Scope, room: int) -> tuple[list[Note], Mapping[str, str], int]:
+        """The newest notes that fit into ``room`` characters, the digest of each one's file by its
+        name, and how many notes there are."""
+        stamps = self._files.stamps(scope.folder)
+        notes: list[Note] = []
+        digests: dict[str, str] = {}
+        for name in sorted(stamps, key=stamps.__getitem__, reverse=True):
+            with suppress(NotRemembered):
+                digest = self._proposals.digest(scope.folder, name)
+                note, problem = self._files.note(scope.folder, name)
+                room -= len(note.head) + len(note.text)
+                if room < 0:
+                    break
+                if not problem:
+                    notes.append(note)
+                    digests[name] = digest
+        return notes, digests, len(stamps)
+
     def propose(
-        self, scope: Scope, changes: Mapping[str, str | None], title: str, said: Said
+        self,
+        scope: Scope,
+        changes: Mapping[str, str | None],
+        title: str,
+        said: Said,
+        read: Mapping[str, str],
     ) -> Proposal:
+        """``read``: digests of the notes it was made of; none of them may have changed since."""
         with self._lock:
+            if any(self._proposals.digest(scope.folder, name) != read[name] for name in changes):
+                raise NotRemembered(
+                    "notes were changed meanwhile, so nothing is proposed; ask again"
+                )
             return self._propose(scope, changes, title, said)
 
     def accept(self, scopes: Sequence[Scope], number: int, by: str) -> Proposal:
         """Killed in between it is whole when it is accepted again."""
         with self._lock:
-            proposal = self._proposals.signed(self._waiting(scopes, number), by)
-            if not self._proposals.stands(proposal):
+            proposal = self._waiting(scopes, number)
+            self._check(proposal, f"proposal {number}", "reject it, and ask again")
+            proposal = self._proposals.signed(proposal, by)
+            self._carry_out(proposal)
+            self._proposals.settle(proposal)
+        return proposal
+
+    def undo(self, scopes: Sequence[Scope], number: int) -> Proposal:
+        """Notes become what they were before a proposal was accepted. Killed in between it is whole
+        when it is said again."""
+        with self._lock:
+            done = self._proposals.done({scope.folder: scope for scope in scopes}, number)
+            if done is None:
                 raise NotRemembered(
-                    f"proposal {number}: its notes were changed since; reject it, and ask again"
+                    f"no proposal {number} was accepted here, or it is too long ago"
                 )
+            self._check(done.back(), f"what proposal {number} did", "change them by hand")
+            self._carry_out(done.back())
+            self._proposals.drop(done)
+        return done
+
+    def _check(self, proposal: Proposal, what: str, instead: str) -> None:
+        if not self._proposals.stands(proposal):
+            raise NotRemembered(f"{what}: its notes were changed since; {instead}")
+
+    def _carry_out(self, proposal: Proposal) -> None:
+        with self._index.changing(proposal.scope.folder, proposal.changes.keys()):
             for name, text in proposal.changes.items():
                 if text is None:
                     self._files.remove(proposal.scope, name)
                 else:
                     self._files.write(proposal.scope, name, text)
-            self._proposals.drop(proposal)
-            self._index.refresh(proposal.scope.folder)
-        return proposal
 
     def reject(self, scopes: Sequence[Scope], number: int) -> Proposal:
         with self._lock:
@@ -232,7 +279,7 @@ class Memory:
         there = [
             scope
             for scope in scopes
-            if label in ("", scope.label) and name in self._files.stamps(scope.folder)
+            if label in ("", scope.label) and self._files.stamp(scope.folder, name) is not None
         ]
         if len(there) > 1:
             names = " or ".join(f"{scope.label}/{name}" for scope in there)

@@ -9,16 +9,18 @@ import stat
 import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
-from channels.durable import settle_path, write_whole
+from channels.durable import settle, settle_path, write_whole
+from channels.record import record
 from ohmo.memory.notes import INDEX, LARGEST, Note, NotRemembered, front_matter, note_of, parted
 from ohmo.memory.scopes import CHATS, PEOPLE, Scope
 
 _MOST_NOTES = 20_000  # in one folder
-_MOST_INDEX = 4 << 20  # bytes of an index
+_MOST_INDEX = 16 << 20  # bytes of an index
 _PROJECT = re.compile(r"(?:.+-)?[0-9a-f]{12,40}")
-_LINK = re.compile(r"^\s*[-*] \[[^\]]*\]\((?P<file>[^)]+)\.md\)", re.MULTILINE)
+_LINK = re.compile(r"[ \t]*[-*] \[[^\]]*\]\((?P<file>[^)]+)\.md\)")
 _SAFE = re.compile(r"[^\w]+")
 
 
@@ -26,11 +28,22 @@ _SAFE = re.compile(r"[^\w]+")
 Stamp = tuple[int, int]
 
 
+@record
+class _Listed:
+    """A folder as it was left: the index lists all of its notes."""
+
+    scope: Scope
+    changed: int  # when a name had come or gone last
+    index: Stamp | None
+    names: set[str]
+
+
 class NoteFiles:
-    """Blocks. Raises OSError where it says nothing else."""
+    """Blocks; one caller at a time writes. Raises OSError where it says nothing else."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._listed: _Listed | None = None
 
     def folders(self) -> tuple[str, ...]:
         """Of every scope there is, the owner's first."""
@@ -54,18 +67,35 @@ class NoteFiles:
     def stamps(self, folder: str) -> dict[str, Stamp]:
         """Of its notes, by name."""
         found: dict[str, Stamp] = {}
+        for entry in self._notes(folder):
+            with suppress(OSError):  # it went meanwhile
+                status = entry.stat(follow_symlinks=False)
+                found[entry.name[:-3]] = (status.st_mtime_ns, status.st_size)
+        return found
+
+    def stamp(self, folder: str, name: str) -> Stamp | None:
+        """Of one note; None: there is none."""
+        file = f"{name}.md"
+        return _stamp(self.root / folder / file) if _is_note(file) else None
+
+    def names(self, folder: str) -> set[str]:
+        """Of its notes: looks at no file, so it takes a tenth of ``stamps``."""
+        left = self._listed
+        if left is not None and (left.scope.folder, left.changed) == (folder, self.changed(folder)):
+            return left.names
+        return {entry.name[:-3] for entry in self._notes(folder)}
+
+    def changed(self, folder: str) -> int:
+        """When a name came or went last, nanoseconds; 0: there is no folder."""
+        with suppress(OSError):
+            return (self.root / folder).stat().st_mtime_ns
+        return 0
+
+    def _notes(self, folder: str) -> Iterator[os.DirEntry[str]]:
         with suppress(OSError), os.scandir(self.root / folder) as entries:
             for entry in entries:
-                file = entry.name
-                if not file.endswith(".md") or file.startswith(".") or file == INDEX:
-                    continue
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                except OSError:  # it went meanwhile
-                    continue
-                if stat.S_ISREG(status.st_mode):
-                    found[file[:-3]] = (status.st_mtime_ns, status.st_size)
-        return found
+                if _is_note(entry.name) and entry.is_file(follow_symlinks=False):
+                    yield entry
 
     def raw(self, folder: str, name: str) -> bytes:
         """Raises NotRemembered: it cannot be read, with the reason."""
@@ -88,7 +118,7 @@ class NoteFiles:
     def name_for(self, folder: str, title: str) -> str:
         """The file of the note with this title, or a free name for one. Raises NotRemembered: the
         folder is full."""
-        there = self.stamps(folder)
+        there = self.names(folder)
         if len(there) >= _MOST_NOTES:
             raise NotRemembered(f"there are {len(there)} notes here; forget some")
         plain = _SAFE.sub("-", unicodedata.normalize("NFC", title).casefold()).strip("-_")
@@ -108,15 +138,27 @@ class NoteFiles:
         """The file, then its line in the index: killed in between, it is found all the same, and
         gets its line with the next one."""
         folder = self.root / scope.folder
+        index = folder / INDEX
+        left = self._listed
+        if left is not None:
+            now = (scope, self.changed(scope.folder), _stamp(index))
+            left = left if now == (left.scope, left.changed, left.index) else None
         self._make(folder)
         write_whole(folder / f"{name}.md", text)
-        self._reindex(scope, {name})
+        if left is None or name in left.names:
+            self._reindex(scope, name)
+            return
+        # of many notes only a new one is looked at, and its line written
+        _append(index, "\n".join([*self._line(scope, name), ""]))
+        left.names.add(name)
+        changed = self.changed(scope.folder)
+        self._listed = replace(left, changed=changed, index=_stamp(index))
 
     def remove(self, scope: Scope, name: str) -> None:
         folder = self.root / scope.folder
         (folder / f"{name}.md").unlink(missing_ok=True)
         settle_path(folder)
-        self._reindex(scope, {name})
+        self._reindex(scope, name)
 
     def _make(self, folder: Path) -> None:
         missing = [each for each in (folder, folder.parent, self.root) if not each.exists()]
@@ -124,26 +166,36 @@ class NoteFiles:
             each.mkdir(mode=0o700, exist_ok=True)
             settle_path(each.parent)
 
-    def _reindex(self, scope: Scope, changed: set[str]) -> None:
+    def _reindex(self, scope: Scope, changed: str) -> None:
         """Lines of ours are made anew, whatever else stands there stays."""
-        head, body, _ = parted(self.index(scope.folder))
-        there = self.stamps(scope.folder)
-        lines: list[str] = []
+        path = self.root / scope.folder / INDEX
+        written = self.index(scope.folder)
+        head, body, _ = parted(written)
+        fields = {**head, **dict(scope.about)}
+        there = self.names(scope.folder)
+        kept: list[str] = []
+        stale: list[str] = []
         listed: set[str] = set()
         for line in body.strip().splitlines():
             match = _LINK.match(line)
-            name = match["file"] if match is not None else None
-            if name is None:
-                lines.append(line)
-            elif name in there and name not in changed:
-                lines.append(line)
-                listed.add(name)
-        lines += [
-            line for name in sorted(there.keys() - listed) for line in self._line(scope, name)
-        ]
-        fields = {**head, **dict(scope.about)}
-        text = (front_matter(fields) if fields else "") + "\n".join([*lines, ""])
-        write_whole(self.root / scope.folder / INDEX, text)
+            if match is None:
+                kept.append(line)
+            elif match["file"] in there and match["file"] != changed:
+                kept.append(line)
+                listed.add(match["file"])
+            else:
+                stale.append(line)
+        missing = sorted(there - listed)
+        lines = [line for name in missing for line in self._line(scope, name)]
+        if not written or fields != head or stale not in ([], lines):
+            text = (front_matter(fields) if fields else "") + "\n".join([*kept, *lines, ""])
+            write_whole(path, text)
+        elif lines != stale:
+            _append(path, "\n".join([*lines, ""]))
+        self._listed = None
+        if len(lines) == len(missing):  # what cannot be read has no line yet
+            at = self.changed(scope.folder)
+            self._listed = _Listed(scope, at, _stamp(path), there)
 
     def _line(self, scope: Scope, name: str) -> Iterator[str]:
         with suppress(NotRemembered):
@@ -153,9 +205,31 @@ class NoteFiles:
             yield f"- [{title}]({name}.md): {about}"
 
 
+def _is_note(file: str) -> bool:
+    return file.endswith(".md") and not file.startswith(".") and file != INDEX
+
+
+def _stamp(path: Path) -> Stamp | None:
+    with suppress(OSError, ValueError):
+        status = path.lstat()
+        if stat.S_ISREG(status.st_mode):
+            return status.st_mtime_ns, status.st_size
+    return None
+
+
 def is_link(line: str) -> bool:
     """Whether a line of an index leads to a note."""
     return _LINK.match(line) is not None
+
+
+def _append(path: Path, text: str) -> None:
+    with path.open("rb+") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(0, end - 1))
+        if end and file.read() != b"\n":
+            text = f"\n{text}"
+        file.write(text.encode())
+        settle(file)
 
 
 def _subfolders(folder: Path) -> Iterator[str]:

@@ -14,7 +14,7 @@ _WORD = re.compile(rf"[{_SIGN}]|[^\W_{_SIGN}]+")
 _PLAIN = str.maketrans("đøłı", "doli")  # letters that have no mark to lose
 _MOST_WORDS = 48  # of one question
 # Words that say nothing about what is meant; where others are said, these are not looked for.
-_SAYS_LITTLE = """
+_LITTLE = """
     a about am an and any are as at
     be been but by
     can could
@@ -32,7 +32,7 @@ _SAYS_LITTLE = """
     was we were what when where which who why will with would
     yes you your
 """
-_EMPTY = frozenset(_SAYS_LITTLE.split())
+SAYS_LITTLE = frozenset(_LITTLE.split())
 
 
 def fold(text: str) -> str:
@@ -57,7 +57,7 @@ def question(text: str, *, loose: bool = True) -> str:
     for match in _WORD.finditer(plain):
         word = match[0]
         if not re.match(f"[{_SIGN}]", word):
-            (singles if word in _EMPTY else terms)[f'"{word}"'] = None
+            (singles if word in SAYS_LITTLE else terms)[f'"{word}"'] = None
             before = None
             continue
         singles[f'"{word}"'] = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from ruamel.yaml import YAML
@@ -65,6 +65,12 @@ class Note:
             "source": self.source,
         }
         return front_matter(fields) + self.text.strip() + "\n"
+
+
+def together(values: Iterable[str]) -> str:
+    """Each name that stands in them once, with commas between."""
+    parts = (part for value in values for part in value.split(", ") if part)
+    return ", ".join(dict.fromkeys(parts))
 
 
 def front_matter(fields: Mapping[str, str | tuple[str, ...]]) -> str:

@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -98,9 +99,55 @@ class SearchIndex:
         return [(Spot(str(folder), str(name)), str(why)) for folder, name, why in rows]
 
     def refresh(self, folder: str) -> None:
-        """Looks through its files: we wrote there, or somebody may have edited one in place."""
+        """Looks through its files: somebody may have edited one in place."""
         self.stale.discard(folder)
         self._ask((folder,), "SELECT 1", (), thorough=True)
+
+    @contextmanager
+    def changing(self, folder: str, names: Collection[str]) -> Generator[None]:
+        """What is written or removed in the block are the notes of these names. Where nobody else
+        has changed something before, only they are read again."""
+        last = self._looked.get(folder)
+        known = last is not None and last.changed == self._files.changed(folder)
+        yield
+        stamps = {name: self._files.stamp(folder, name) for name in names}
+        if last is not None and known and self._database is not None:
+            there = {**last.stamps, **{name: at for name, at in stamps.items() if at is not None}}
+            for name, at in stamps.items():
+                if at is None:
+                    there.pop(name, None)
+            try:
+                self._renew(self._database, folder, names, there)
+            except sqlite3.DatabaseError as error:
+                self._anew(error)
+            else:
+                self._looked[folder] = replace(
+                    last, changed=self._files.changed(folder), stamps=there
+                )
+                return
+        self.refresh(folder)
+
+    def _renew(
+        self,
+        database: sqlite3.Connection,
+        folder: str,
+        names: Collection[str] | None,
+        stamps: Mapping[str, Stamp],
+    ) -> None:
+        """``names``: which rows are not true any more; None: those that are found not to be."""
+        database.execute("BEGIN IMMEDIATE")  # nobody else writes now
+        try:
+            gone, fresh = _differing(database, folder, stamps, names)
+            for number in gone:
+                database.execute("DELETE FROM words WHERE rowid = ?", (number,))
+                database.execute("DELETE FROM notes WHERE id = ?", (number,))
+            for name in fresh:
+                self._read(database, Spot(folder, name), stamps[name])
+            database.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                database.execute("ROLLBACK")
+            raise
 
     def close(self) -> None:
         if self._database is not None:
@@ -174,10 +221,7 @@ class SearchIndex:
 
     def _follow(self, database: sqlite3.Connection, folder: str, *, thorough: bool) -> None:
         """What was written, edited or removed since the last look."""
-        try:
-            changed = (self._files.root / folder).stat().st_mtime_ns
-        except OSError:
-            changed = 0
+        changed = self._files.changed(folder)
         now = time.monotonic()
         last = self._looked.get(folder)
         if last is not None and last.changed == changed and not thorough:
@@ -194,19 +238,7 @@ class SearchIndex:
             self._looked[folder] = look
             return
         if any(_differing(database, folder, stamps)):
-            database.execute("BEGIN IMMEDIATE")
-            try:
-                gone, fresh = _differing(database, folder, stamps)  # nobody else writes now
-                for number in gone:
-                    database.execute("DELETE FROM words WHERE rowid = ?", (number,))
-                    database.execute("DELETE FROM notes WHERE id = ?", (number,))
-                for name in fresh:
-                    self._read(database, Spot(folder, name), stamps[name])
-                database.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    database.execute("ROLLBACK")
-                raise
+            self._renew(database, folder, None, stamps)
         self._looked[folder] = look
 
     def _read(self, database: sqlite3.Connection, spot: Spot, stamp: Stamp) -> None:
@@ -227,15 +259,21 @@ class SearchIndex:
 
 
 def _differing(
-    database: sqlite3.Connection, folder: str, stamps: Mapping[str, Stamp]
+    database: sqlite3.Connection,
+    folder: str,
+    stamps: Mapping[str, Stamp],
+    names: Collection[str] | None = None,
 ) -> tuple[list[int], list[str]]:
-    """Rows that are not true any more, and notes that have none."""
-    rows = database.execute(
-        "SELECT id, name, mtime, size FROM notes WHERE folder = ?", (folder,)
-    ).fetchall()
-    gone: list[int] = []
+    """Rows that are not true any more, and notes that have none. ``names``: look only at these."""
+    asked = "SELECT id, name, mtime, size FROM notes WHERE folder = ?"
     fresh = dict.fromkeys(stamps)
-    for number, name, mtime, size in rows:
+    values = [folder]
+    if names is not None:
+        asked += " AND name IN (SELECT value FROM json_each(?))"
+        fresh = dict.fromkeys(name for name in names if name in stamps)
+        values.append(json.dumps(list(names)))
+    gone: list[int] = []
+    for number, name, mtime, size in database.execute(asked, values).fetchall():
         if stamps.get(name) == (mtime, size):
             fresh.pop(name)
         else:

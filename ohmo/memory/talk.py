@@ -10,7 +10,7 @@ from ohmo.memory.scopes import Viewer
 
 _USAGE = (
     "Say `/memory`, `/memory search WORDS`, `/memory show NAME`, `/memory forget NAME`, `/memory"
-    " accept NUMBER` or `/memory reject NUMBER`."
+    " tidy`, `/memory accept NUMBER`, `/memory reject NUMBER` or `/memory undo NUMBER`."
 )
 _LISTED = 30  # notes
 _LONGEST = 6_000  # characters of a note or a change
@@ -32,7 +32,7 @@ def spoken(memory: Memory, viewer: Viewer, argument: str, who: str) -> str:
                 return "\n".join(f"- {line}" for line in lines) or "Nothing I remember fits."
             case "show" if number:
                 waiting = [one for one in memory.proposals(scopes) if one.number == number]
-                return _change(memory, waiting[0]) if waiting else f"There is no proposal {number}."
+                return change(memory, waiting[0]) if waiting else f"There is no proposal {number}."
             case "show" if rest:
                 return _fenced(shown(memory.read(scopes, rest)))
             case "forget" if rest:
@@ -40,7 +40,11 @@ def spoken(memory: Memory, viewer: Viewer, argument: str, who: str) -> str:
                 return f"Forgotten: {literal(rest)}."
             case "accept" if number:
                 accepted = memory.accept(scopes, number, who)
-                return f"Done: {literal(accepted.origin.title)}."
+                title = literal(accepted.origin.title)
+                return f"Done: {title}. `/memory undo {number}` takes it back."
+            case "undo" if number:
+                undone = memory.undo(scopes, number)
+                return f"Taken back: {literal(undone.origin.title)}."
             case "reject" if number:
                 rejected = memory.reject(scopes, number)
                 return f"Rejected, nothing was changed: {literal(rejected.origin.title)}."
@@ -68,7 +72,8 @@ def _listed(memory: Memory, viewer: Viewer) -> str:
     return "\n".join([*lines, *(f"- {literal(wrong)}" for wrong in memory.problems(scopes))])
 
 
-def _change(memory: Memory, proposal: Proposal) -> str:
+def change(memory: Memory, proposal: Proposal) -> str:
+    """What a proposal would do, and how it is answered. Blocks."""
     origin = proposal.origin
     number = proposal.number
     behind = f", because of {code_span(origin.why)}" if origin.why else ""

@@ -15,6 +15,8 @@ from ohmo.config.load import Config
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.reports import OwnerNotices
 from ohmo.contracts.store import Store
+from ohmo.cron.times import Schedule
+from ohmo.memory.tidying import Tidying
 from ohmo.storefile import lock
 from ohmo.storefile.archive import backups, make_backup, prune
 
@@ -75,6 +77,31 @@ def sweep(folder: Path, before: float, but: Path) -> int:
                 path.unlink()
                 gone += 1
     return gone
+
+
+async def consolidate(
+    tidying: Tidying,
+    schedule: Schedule,
+    notices: OwnerNotices,
+    clock: Callable[[], datetime],
+    sleep: Sleep = asyncio.sleep,
+) -> None:
+    """Notes are looked through whenever that is due; the owner hears what waits for a word."""
+    since = clock()
+    while (due := schedule.after(since)) is not None:
+        if (now := clock()) < due:
+            since = min(since, now)  # the clock was set back
+            await sleep(min((due - now).total_seconds(), 3_600.0))
+            continue
+        since = now
+        if found := await tidying.everywhere():
+            log.info("memory_tidied", proposals=len(found))
+            named = ", ".join(f"{one.number} ({one.scope.label})" for one in found)
+            await notices.tell(
+                f"memory:{named}",
+                f"Notes could be tidied: proposal {named}. `ohmo memory proposals` shows what would"
+                " change; nothing does before you accept it.",
+            )
 
 
 SOON = timedelta(minutes=2)  # after a start, when a backup is due

@@ -5,6 +5,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import repeat
 from pathlib import Path
 
 import pytest
@@ -104,3 +109,54 @@ async def test_what_the_person_s_editor_changed_since_is_not_overwritten(tmp_pat
         assert (folder / "a.txt").read_text() == "one\n"
         await home.ohmo("-p", "/rollback", "--resume", thread)
         assert (folder / "a.txt").read_text() == "mine\n"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system of a MiB where checkpoints are kept."""
+    folder = tmp_path / "home" / "cache" / "checkpoints"
+    folder.mkdir(parents=True)
+    options = "size=1m,mode=0700"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], check=True)
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.mark.needs("mounts")
+@pytest.mark.parametrize("room", [0, 400 << 10])
+async def test_on_a_full_disk_the_turn_says_so_before_it_changes_anything(
+    small: Path, tmp_path: Path, room: int
+) -> None:
+    """``room``: bytes that are left: for nothing, or for all but what is new."""
+    server = ModelServer()
+    (tmp_path / "home").chmod(0o700)
+    async with keyboard(tmp_path, server, running=False) as home:
+        folder = tmp_path / "shop"
+        project(home, folder)
+        (folder / "new.bin").write_bytes(os.urandom(700 << 10))
+        state = git_state(folder)
+        ballast = small / "ballast"
+        with ballast.open("wb", buffering=0) as file, suppress(OSError):
+            file.writelines(repeat(bytes(4096), ((1 << 20) - room) // 4096))
+        await home.daemon.start()
+        look = {"command": "echo uno > a.txt"}
+        server.next(Turn(calls=(Call("Bash", look),)), Turn(text="done"))
+        said = await home.ohmo("-p", "translate", "--output", "stream-json")
+        events = [json.loads(line) for line in said.out.splitlines()]
+        thread = events[-1]["thread"]
+        kinds = [event.get("event") for event in events]
+        texts = [event.get("text", "") for event in events]
+        [line] = [text for text in texts if "No checkpoint" in text]
+        assert f"{folder}: the disk is full. What this changes there cannot be undone" in line
+        assert texts.index(line) < kinds.index("tool_done")
+        assert (folder / "a.txt").read_text() == "uno\n"
+        assert git_state(folder) == state
+        undone = (await home.ohmo("-p", "/undo", "--resume", thread)).out
+        assert (folder / "a.txt").read_text() == "uno\n", undone
+
+        ballast.unlink()
+        subprocess.run(["mount", "-o", "remount,size=8m", small], check=True)
+        server.next(Turn(calls=(Call("Bash", {"command": "echo dos > a.txt"}),)), Turn(text="ok"))
+        await home.ohmo("-p", "again", "--resume", thread)
+        assert "As before" in (await home.ohmo("-p", "/undo", "--resume", thread)).out
+        assert (folder / "a.txt").read_text() == "uno\n"

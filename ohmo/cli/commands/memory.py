@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -93,11 +95,37 @@ def proposals(as_json: bool, remote: str | None) -> None:
         click.echo(as_json_text(found))
         return
     for one in found:
-        behind = f", because of {one['why']}" if one["why"] else ""
-        click.echo(clean(f"{one['number']}: {one['title']} (in {one['scope']}{behind})"))
-        click.echo(f"{clean_text(one['diff'])}\n")
+        _show(one)
     if not found:
         click.echo("nothing waits for your word")
+
+
+def _show(proposal: Mapping[str, Any]) -> None:
+    behind = f", because of {proposal['why']}" if proposal["why"] else ""
+    in_words = f"{proposal['number']}: {proposal['title']} (in {proposal['scope']}{behind})"
+    click.echo(clean(in_words))
+    click.echo(f"{clean_text(proposal['diff'])}\n")
+
+
+@COMMAND.command()
+@click.argument("scope", default="owner")
+@client_options
+def tidy(scope: str, as_json: bool, remote: str | None) -> None:
+    """Have a model look for notes that say the same, are outdated or have a wrong title.
+
+    SCOPE: what stands before the last stroke of a note's name, as `list` shows it. Nothing is
+    changed before you accept it.
+    """
+    client = connect_or_open(remote, timeout=180.0)
+    proposal = client.post(f"{_API}/tidy", {"scope": scope})["proposal"]
+    if as_json:
+        click.echo(as_json_text(proposal))
+    elif proposal is None:
+        click.echo("there is nothing to tidy")
+    else:
+        _show(proposal)
+        number = proposal["number"]
+        click.echo(f"ohmo memory accept {number}, or ohmo memory reject {number}")
 
 
 @COMMAND.command()
@@ -114,6 +142,14 @@ def accept(number: int, as_json: bool, remote: str | None) -> None:
 def reject(number: int, as_json: bool, remote: str | None) -> None:
     """Do not do what a proposal says."""
     _decide(number, "reject", "nothing was changed", as_json, remote)
+
+
+@COMMAND.command()
+@click.argument("number", type=click.IntRange(1, 999_999_999))
+@client_options
+def undo(number: int, as_json: bool, remote: str | None) -> None:
+    """Take back what an accepted proposal did."""
+    _decide(number, "undo", "taken back", as_json, remote)
 
 
 def _decide(number: int, what: str, done: str, as_json: bool, remote: str | None) -> None:

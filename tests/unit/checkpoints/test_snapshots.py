@@ -372,6 +372,41 @@ async def test_what_cannot_be_kept_is_said_in_one_line(tmp_path: Path, how: str)
     assert await rig.store.checkpoints() == []
 
 
+async def test_what_changed_in_the_second_of_the_index_is_seen(rig: Rig, tmp_path: Path) -> None:
+    """An index says nothing of files that are as young as itself, also when it is copied later."""
+    folder = repository(tmp_path / "r", {"a": "1"})
+    for _ in range(20):
+        write(folder / "a", "1")
+        git(folder, "add", "a")
+        write(folder / "a", "2")
+        times = ((folder / "a").stat().st_ctime, (folder / ".git" / "index").stat().st_mtime)
+        if int(times[0]) == int(times[1]):
+            break
+    time.sleep(1.1)
+    assert await rig.begins("t", folder) == ()
+    write(folder / "a", "3")
+    await rig.turns.after("t")
+    await rig.undo()
+    assert (folder / "a").read_text() == "2"
+
+
+@pytest.mark.parametrize("first", [True, False])
+async def test_what_only_has_another_time_is_not_new(tmp_path: Path, first: bool) -> None:
+    """As in a copy of a repository: more than may be new in one checkpoint, and nothing of it is."""
+    rig = Rig(tmp_path / "home", limits=Limits(20, 4 << 20, 60.0))
+    folder = repository(tmp_path / "r", {"a": "x" * (2 << 20), "b": "1"})
+    if not first:
+        assert await rig.begins("s", folder) == ()
+        await rig.turns.after("s")
+    os.utime(folder / "a", (1, 1))
+    write(folder / "b", "2")
+    assert await rig.begins("t", folder) == ()
+    write(folder / "b", "3")
+    await rig.turns.after("t")
+    assert "As before" in (await rig.undo()).text
+    assert (folder / "b").read_text() == "2"
+
+
 async def test_another_conversation_in_the_same_folder_wants_a_word(
     rig: Rig, tmp_path: Path
 ) -> None:

@@ -72,6 +72,47 @@ def test_a_note_of_the_same_title_is_replaced_and_others_get_names_of_their_own(
     assert [each.note.text for each in one.search([mine], "tea black", 1)] == ["black"]
 
 
+def test_a_write_beside_many_notes_touches_its_own_and_no_other(
+    one: Memory, mine: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = one.root / mine.folder
+    for number in range(300):
+        written(one, mine, f"Note {number}")
+    index = folder / "MEMORY.md"
+    index.write_text(f"{index.read_text()}Mine.")
+    before = index.stat().st_ino
+    one.search([mine], "note")
+    read: list[str] = []
+    raw = NoteFiles.raw
+
+    def counted(files: NoteFiles, folder: str, name: str) -> bytes:
+        read.append(name)
+        return raw(files, folder, name)
+
+    monkeypatch.setattr(NoteFiles, "raw", counted)
+    monkeypatch.setattr(NoteFiles, "stamps", None)  # nobody looks at every file
+    written(one, mine, "New", "Ada drinks tea.")
+    written(one, mine, "New", "Ada drinks tea.")
+    assert set(read) == {"new"}
+    assert index.stat().st_ino == before
+    lines = index.read_text().splitlines()
+    assert len(lines) == 306
+    assert len(set(lines)) == 305  # of its front matter one twice
+    assert lines[-2:] == ["Mine.", "- [New](new.md): Ada drinks tea."]
+    assert names(one.search([mine], "drinks")) == ["New"]
+    written(one, mine, "New", "Bob drinks coffee.")
+    assert "- [New](new.md): Bob drinks coffee." in one.index(mine)
+    assert len(one.index(mine)) == 302
+    assert names(one.search([mine], "tea")) == []
+    one.forget([mine], "new", ANN)
+    assert names(one.search([mine], "coffee")) == []
+    monkeypatch.undo()
+    (folder / "hand.md").write_text("by hand")
+    written(one, mine, "Other")
+    assert names(one.search([mine], "hand")) == ["by hand"]
+    assert {"- [by hand](hand.md): by hand", "- [Other](other.md): Other"} <= set(one.index(mine))
+
+
 def test_what_a_person_edits_by_hand_counts_and_stays(one: Memory, mine: Scope) -> None:
     written(one, mine, "Tea")
     folder = one.root / mine.folder

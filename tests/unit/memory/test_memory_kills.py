@@ -37,14 +37,16 @@ for number in itertools.count():
     elif what == "forget":
         one.write(mine, Note(mine.folder, "", "Note", text), ours)
         one.forget([mine], "note", ours)
-    else:
+    else:  # accept, undo
         proposal = one.write(mine, Note(mine.folder, "", f"Note {number % 7}", text), foreign)
         one.accept([mine], proposal.number, "slack:U1")
+        if what == "undo" and number % 7:
+            one.undo([mine], proposal.number)
     one.search([mine], "begin")
 """
 
 
-@pytest.mark.parametrize("what", ["write", "forget", "accept"])
+@pytest.mark.parametrize("what", ["write", "forget", "accept", "undo"])
 def test_a_writer_that_is_killed_leaves_whole_files(tmp_path: Path, what: str) -> None:
     dice = random.Random(what)
     for _ in range(8):
