@@ -33,7 +33,7 @@ from ohmo.providers import build
 from ohmo.providers.build import endpoint_of
 from ohmo.providers.model_list import has, in_words
 from ohmo.tools.catalogue import Catalogue, load_tools
-from ohmo.tools.workbench import Limits, ReadSteps, Workbench
+from ohmo.tools.workbench import BackgroundJobs, Limits, ReadSteps, Workbench
 
 
 @record
@@ -88,6 +88,7 @@ def build_agent(
     call: Call,
     ask: AskOnce,
     environ: Mapping[str, str],
+    background: BackgroundJobs,
     failpoint: Failpoint,
     grants: Callable[[], Awaitable[Sequence[Grant]]],
     cron: JobTools | None = None,
@@ -115,6 +116,7 @@ def build_agent(
         ),
         environ=environ,
         ripgrep=ripgrep(),
+        background=background,
         systems=systems_of(config, model.models, ask),
         cron=cron,
         place=cron.place if cron is not None else None,

@@ -40,6 +40,7 @@ from ohmo.gateway.notices import Notices
 from ohmo.logs.redaction import Redactor
 from ohmo.sessions.clock import HeldClock, MarkFile, boot_id
 from ohmo.sessions.exporting import Exporting
+from ohmo.tools.workbench import BackgroundJobs
 from ohmo.tracing import endpoint
 
 
@@ -48,8 +49,9 @@ class Environment:
     """``call``: a scripted model for journeys, None: what the profile says. ``alarm``: waits for a
     moment of ``clock``, None: by the timers of the loop. ``owner``: what this life calls itself in
     leases; never twice the same, because a process id is (in a container always). ``boot``: names
-    this start of the machine. ``metrics`` and ``began``, when the daemon did, go on when a changed
-    configuration begins another life of the house."""
+    this start of the machine. ``metrics``, ``began`` (when the daemon did) and ``background``, what
+    runs for tools beside turns, go on when a changed configuration begins another life of the
+    house."""
 
     clock: HeldClock = field(default_factory=HeldClock)
     new_id: NewId = field(default_factory=IdSource)
@@ -63,6 +65,7 @@ class Environment:
     boot: str = field(default_factory=boot_id)
     metrics: Metrics = field(default_factory=Metrics)
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
+    background: BackgroundJobs = field(default_factory=lambda: BackgroundJobs(8))
 
     @property
     def ambient(self) -> Ambient:

@@ -149,6 +149,7 @@ async def build_house(
         call=call,
         ask=ask,
         environ=environment.environ,
+        background=environment.background,
         failpoint=environment.failpoint,
         grants=store.grants,
         cron=clockwork.tools(store.thread),
@@ -313,7 +314,7 @@ def build_status(
         models=model.models,
         mode=config.permissions.mode,
         day_limit=config.budgets.day,
-        started=deps.environment.clock(),
+        started=deps.environment.began,
     )
     return StatusReporter(
         settled=settled,

@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -145,7 +145,9 @@ async def _run_until_stopped(
     )
     last: Config | None = None
     with signals(stopping.set, abort=lambda: os._exit(FAILED), reload=reload.asked.set):
-        async with heartbeat(environment.environ):
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(environment.background.close)
+            await stack.enter_async_context(heartbeat(environment.environ))
             while True:
                 try:
                     new = await _run_once(config, order, environment, notes, stopping, reload)

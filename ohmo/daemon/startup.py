@@ -258,9 +258,12 @@ async def _short(
     stop: threading.Event,
     still: bool,
 ) -> int:
-    async with started(config, environment, still=still) as (house, doors):
-        ready((doors.socket, house.status.warnings()))
-        await asyncio.to_thread(stop.wait)
+    try:
+        async with started(config, environment, still=still) as (house, doors):
+            ready((doors.socket, house.status.warnings()))
+            await asyncio.to_thread(stop.wait)
+    finally:
+        await environment.background.close()
     return 0
 
 

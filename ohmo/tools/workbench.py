@@ -104,8 +104,7 @@ class Workbench:
         self.background.keep_in(self.spill / "background")
 
     async def close(self) -> None:
-        """Ends what runs for tools; call it when the daemon stops."""
-        await self.background.close()
+        """Ends what answers tools. What runs in the background goes on as long as the daemon."""
         await self.code.close()
 
     def keep(self, folder: str, call: str, name: str, data: bytes) -> Path:

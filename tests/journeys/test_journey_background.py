@@ -4,6 +4,7 @@ so far and how it ended."""
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import psutil
@@ -30,6 +31,31 @@ def background(command: str) -> Call:
 
 
 @pytest.mark.parametrize("how", ["killed", "stopped"])
+async def test_background_commands_go_on_while_a_changed_configuration_is_taken_over(
+    tmp_path: Path,
+) -> None:
+    begins = Turn(
+        calls=(background("for i in 1 2 3; do echo tick $i; sleep 0.5; done; sleep 97.3"),)
+    )
+    looks = Turn(calls=(Call("BashOutput", {"bash_id": "bash_1"}),))
+    server = ModelServer([begins, Turn(text="it runs"), looks, Turn(text="still")])
+    async with keyboard(tmp_path, server, permissions={"mode": "full_auto"}) as home:
+        said = await home.ohmo("-p", "begin")
+        assert said.code == 0, said.err
+        since = json.loads((await home.ohmo("status", "--json")).out)["started"]
+        path = home.home / "config.yaml"
+        changed = json.loads(path.read_text()) | {"sessions": {"ask_after": "11h"}}
+        path.write_text(json.dumps(changed))
+        async with asyncio.timeout(60):
+            while "configuration_changed" not in (home.home / "logs" / "ohmo.log").read_text():
+                await asyncio.sleep(0.1)
+        said = await home.ohmo("--continue", "-p", "how is it?")
+        assert said.code == 0, said.err
+        (told,) = results(server.asked[2])
+        assert told == "tick 1\ntick 2\ntick 3\n[bash_1 is running]"
+        assert json.loads((await home.ohmo("status", "--json")).out)["started"] == since
+
+
 async def test_background_commands_are_found_again_after_a_restart(
     tmp_path: Path, how: str
 ) -> None:

@@ -129,6 +129,6 @@ async def test_a_stop_of_the_daemon_is_told_as_such(
     started = await call("Bash", command="echo hi; sleep 86.32", run_in_background=True)
     assert "as bash_1;" in started.text
     await written(tmp_path / "spill" / "background" / "bash_1.txt.part", b"hi\n")
-    await bench.close()
+    await bench.background.close()
     told = (await call("BashOutput", bash_id="bash_1")).text
     assert told.endswith("[ended: the daemon ended, and its commands with it]\n[bash_1 has ended]")
