@@ -11,14 +11,15 @@ from pathlib import Path
 
 from channels.contract import Clock
 from channels.record import record
-from ohmo.memory.files import NoteFiles, is_link
+from ohmo.memory.files import NoteFiles, is_link, plain_name
 from ohmo.memory.notes import LONGEST, Note, NotRemembered, parted
 from ohmo.memory.projects import Projects
 from ohmo.memory.proposals import Origin, Proposal, Proposals
-from ohmo.memory.scopes import Scope, Viewer, visible
+from ohmo.memory.scopes import OWNER, Scope, Viewer, visible
 from ohmo.memory.search_index import SearchIndex
 
 GLIMPSE = 300  # characters of a note that a list shows
+_OWN = ("owner", "person")  # how a shell and a chat call the scope of the owner
 
 
 @record
@@ -275,12 +276,21 @@ class Memory:
         raise NotRemembered(f"no proposal {number} waits here; there is {numbers}")
 
     def _one(self, scopes: Sequence[Scope], called: str) -> tuple[Scope, Found]:
-        label, _, name = called.strip().removesuffix(".md").rpartition("/")
-        there = [
-            scope
-            for scope in scopes
-            if label in ("", scope.label) and self._files.stamp(scope.folder, name) is not None
-        ]
+        label, _, said = called.strip().removesuffix(".md").rpartition("/")
+
+        def named(name: str) -> list[Scope]:
+            return [
+                scope
+                for scope in scopes
+                if label in ("", scope.label, *(_OWN if scope.folder == OWNER else ()))
+                and self._files.stamp(scope.folder, name) is not None
+            ]
+
+        name = said
+        there = named(name)
+        if not there:  # it may be the title
+            name = plain_name(said)
+            there = named(name)
         if len(there) > 1:
             names = " or ".join(f"{scope.label}/{name}" for scope in there)
             raise NotRemembered(f"{name}: which one, {names}?")

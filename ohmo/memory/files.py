@@ -121,10 +121,7 @@ class NoteFiles:
         there = self.names(folder)
         if len(there) >= _MOST_NOTES:
             raise NotRemembered(f"there are {len(there)} notes here; forget some")
-        plain = _SAFE.sub("-", unicodedata.normalize("NFC", title).casefold()).strip("-_")
-        plain = plain.encode()[:80].decode("utf-8", "ignore") or "note"
-        if plain == "memory":
-            plain = "note-memory"
+        plain = plain_name(title)
         name, number = plain, 1
         while name in there:
             with suppress(NotRemembered):
@@ -249,3 +246,10 @@ def _read(path: Path, most: int) -> bytes:
     if len(content) > most:
         raise NotRemembered(f"it has more than {most} bytes; make it shorter, or two of it")
     return content
+
+
+def plain_name(title: str) -> str:
+    """What the file of a note with this title is called where the name is free."""
+    plain = _SAFE.sub("-", unicodedata.normalize("NFC", title).casefold()).strip("-_")
+    plain = plain.encode()[:80].decode("utf-8", "ignore") or "note"
+    return "note-memory" if plain == "memory" else plain

@@ -240,6 +240,17 @@ def test_a_proposal_that_nobody_can_read_is_told(one: Memory, mine: Scope) -> No
     assert "proposals/1.json: it is no proposal any more; remove it" in one.problems([mine])
 
 
+def test_a_note_has_the_same_name_in_a_chat_and_at_the_shell_and_its_title_finds_it(
+    one: Memory, tmp_path: Path
+) -> None:
+    chat = one.scopes(viewer(tmp_path, "house:owner", role="owner"))
+    written(one, chat[0], "Green Tea")
+    shell = one.everything()
+    for name in ("person/green-tea", "owner/green-tea", "Green Tea", "owner/GREEN tea"):
+        assert one.read(chat, name).note.title == "Green Tea"
+        assert one.read(shell, name).note.title == "Green Tea"
+
+
 def test_a_name_that_two_scopes_have_asks_which(one: Memory, tmp_path: Path) -> None:
     scopes = one.scopes(viewer(tmp_path))
     for scope in scopes:
@@ -247,6 +258,7 @@ def test_a_name_that_two_scopes_have_asks_which(one: Memory, tmp_path: Path) -> 
     with pytest.raises(NotRemembered, match="which one, person/tea or chat/tea or workspace/tea"):
         one.read(scopes, "tea")
     assert one.read(scopes, "chat/tea.md").called == "chat/tea"
+    assert one.read(scopes, "chat/Tea").called == "chat/tea"
     for wanted in ("../tea", "MEMORY", "person/../../x", "", "people/tea"):
         with pytest.raises(NotRemembered, match="no such note"):
             one.read(scopes, wanted)
