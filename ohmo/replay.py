@@ -163,7 +163,9 @@ class Replaying:
             sizes[kind] += step_tokens(step)
             counts[kind] += 1
         parts += [
-            ContextPart("conversation", kind, tokens, f"{counts[kind]} steps")
+            ContextPart(
+                "conversation", kind, tokens, f"{counts[kind]} step{'s' * (counts[kind] != 1)}"
+            )
             for kind, tokens in sizes.items()
             if tokens
         ]

@@ -36,8 +36,9 @@ async def run(order: Order, desk: Desk) -> Effect:
         case "full_auto":
             until, words = desk.free_until()
             text = (
-                f"Mode is now `full_auto`: nothing is asked in this conversation until {words}."
-                " `/mode default` ends it before."
+                f"Mode is now `full_auto`, until {words}, also after `/new`: what changes files or"
+                " runs commands is no longer asked about in this chat, only what cannot be read for"
+                " certain. `/mode default` ends it before."
             )
             settings = replace(order.settings, mode="full_auto", free_until=until, planning=None)
             return Choose(text, settings)

@@ -18,7 +18,7 @@ async def run(order: Order, desk: Desk) -> Effect:
     for row in found.today:
         tokens = f"{row.sent} tokens in ({row.cached} from cache), {row.output} out"
         cost = cost_words(row.micro_usd, row.unpriced)
-        models.append(f"- {row.model}: {row.calls} calls, {tokens}, {cost}")
+        models.append(f"- {row.model}: {row.calls} call{'s' * (row.calls != 1)}, {tokens}, {cost}")
     today = ["Today:", "", *models] if models else ["Nothing was spent today."]
     return Reply("\n".join([*here, "", *today] if here else today))
 

@@ -66,7 +66,7 @@ async def test_full_auto_is_the_owners_with_open_eyes_and_ends_by_itself(
         await says(scene, "/mode full_auto", "no sandbox holds it")
         assert not await ran(scene, work, "warned")
         text = await says(
-            scene, "/mode full_auto --i-know", "nothing is asked in this conversation until"
+            scene, "/mode full_auto --i-know", "is no longer asked about in this chat"
         )
         end = re.search(r"until (\S+ \S+ UTC)", text)
         assert end is not None
@@ -95,7 +95,7 @@ async def test_full_auto_that_ends_while_the_daemon_is_away_is_over_when_it_is_b
     async with stage("telegram", **OWNER) as scene:
         scene.daemon.environ.update(clock.environ)
         await scene.daemon.start()
-        await says(scene, "/mode full_auto --i-know", "nothing is asked")
+        await says(scene, "/mode full_auto --i-know", "is no longer asked about in this chat")
         await scene.daemon.kill()
         clock.sets(9 * HOUR)
         await scene.daemon.start()

@@ -112,7 +112,7 @@ async def test_a_price_of_nothing_is_free_and_a_wrong_one_is_refused_with_its_li
         with_model(home, UNKNOWN, **{"own-model-7b": {"input": 0, "output": 0}})
         await home.daemon.start()
         assert (await asked(home))["cost_usd"] == 0
-        assert "together: 1 calls, $0.0000\n" in (await home.ohmo("usage")).out
+        assert "together: 1 call, $0.0000\n" in (await home.ohmo("usage")).out
         (home.home / "config.yaml").write_text(
             "pricing:\n  big:\n    input: -1\n    output: 3\n    cache_red: 1\n  small: {input:"
             " 1}\n"

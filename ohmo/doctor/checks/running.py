@@ -116,8 +116,8 @@ def errors(facts: Facts) -> Finding:
         return ok()
     last = found[-1]
     return warning(
-        f"{len(found)} errors in the log within the last hour, the last: {last.get('event')}"
-        f" {last.get('error', '')}".rstrip(),
+        f"{len(found)} error{'s' * (len(found) != 1)} in the log within the last hour, the last:"
+        f" {last.get('event')} {last.get('error', '')}".rstrip(),
         "ohmo logs --level error",
     )
 

@@ -257,9 +257,7 @@ async def test_full_auto_is_chosen_with_open_eyes_and_seen(
     await terms.get_by_role("button", name="Mode: Asks").click()
     await page.get_by_role("menuitem", name="no sandbox holds it").click()
     await expect(terms.get_by_role("button", name="Mode: Full auto")).to_be_visible()
-    await expect(page.locator("#transcript")).to_contain_text(
-        "nothing is asked in this conversation until"
-    )
+    await expect(page.locator("#transcript")).to_contain_text("Mode is now full_auto, until")
     model.next(
         Turn(text="I write.", calls=(Call("Write", {"file_path": "x.txt", "content": "x"}),)),
         Turn(text="Written."),

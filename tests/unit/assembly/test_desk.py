@@ -117,5 +117,5 @@ async def test_usage_tells_what_was_spent_here_and_today_and_what_is_left() -> N
         "- you, today: 0 tokens; left: 10 of 10 tokens\n"
         "- everybody, today: 185 tokens, $0.0123; left: 815 of 1,000 tokens and $0.0877 of"
         " $0.1000\n\n"
-        "Today:\n\n- big-model: 1 calls, 175 tokens in (50 from cache), 10 out, $0.0123"
+        "Today:\n\n- big-model: 1 call, 175 tokens in (50 from cache), 10 out, $0.0123"
     )
