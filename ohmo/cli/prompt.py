@@ -22,7 +22,7 @@ from channels.record import record
 from channels.text import quote_thinking
 from ohmo.cli.client import Client, Json, ServerEvent, permission_request, text_of
 from ohmo.cli.connect import connect_or_run
-from ohmo.cli.show import clean, clean_text
+from ohmo.cli.show import clean, clean_text, ended_how
 from ohmo.contracts.errors import OhmoError
 
 if TYPE_CHECKING:
@@ -321,7 +321,7 @@ class _Prompt:
             if outcome == "answered":
                 click.echo(clean_text(answer) if sys.stdout.isatty() else answer)
             else:
-                click.echo(f"ohmo: {outcome}: {clean(answer)}", err=True)
+                click.echo(f"ohmo: {ended_how(outcome)}: {clean(answer)}", err=True)
             return
         result: Json = {"event": "result"} if self._streams else {}
         result |= {"outcome": outcome, "text": answer}

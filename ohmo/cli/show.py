@@ -108,6 +108,11 @@ def some(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
+def ended_how(ending: str) -> str:
+    """As a person calls the ending of a message."""
+    return "failed" if ending == "dead" else ending
+
+
 def clean(value: object) -> str:
     """One line without characters that command a terminal or reorder what it shows."""
     text = "-" if value is None or value == "" else str(value)

@@ -13,7 +13,7 @@ from ohmo.cli.client import Client, Json, Refused, ServerEvent, text_of
 from ohmo.cli.connect import connect_or_run
 from ohmo.cli.prompt import ConversationOptions, thread_of, trouble
 from ohmo.cli.screen import PlainScreen, Screen, is_capable_terminal
-from ohmo.cli.show import clean
+from ohmo.cli.show import clean, ended_how
 
 # Events after which the rows are looked at: events may be lost, rows may not.
 _ROW_EVENTS = ("turn_ended", "ready", "item")
@@ -153,7 +153,7 @@ class _Chat:
             self._catch_up()
             expected = ("answered", "merged", "stopped") if stopping else ("answered", "merged")
             if row["ending"] not in expected:
-                click.echo(f"ohmo: {row['ending']}: {clean(row['reason'])}", err=True)
+                click.echo(f"ohmo: {ended_how(row['ending'])}: {clean(row['reason'])}", err=True)
             unended = None
             if text.startswith("/"):  # what a command begins is a message of its own
                 rows = self._client.get("/api/v1/inbox", limit=100)["inbox"]  # what waits is first
@@ -222,9 +222,15 @@ class _Chat:
             word = typed.strip().lower()
             if word in _SCOPES:
                 return {"verdict": "allowed", "scope": _SCOPES[word]}
-            if not self._screen.live or not word or word in _NO:
+            head, _, why = typed.strip().partition(" ")
+            if head.lower().rstrip(",.:") in (*_NO, "/deny"):
+                return {"verdict": "denied", "word": why.strip()}
+            if not self._screen.live or not word:
                 return {"verdict": "denied", "word": ""}
-            self._screen.print_line("that is none of these letters; nothing was decided", "trouble")
+            self._screen.print_line(
+                "that is none of these letters; nothing was decided (`no WORDS` says why not)",
+                "trouble",
+            )
 
     # what is shown
 

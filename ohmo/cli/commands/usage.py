@@ -7,7 +7,7 @@ from collections.abc import Callable
 import click
 
 from ohmo.cli.connect import connect_or_open
-from ohmo.cli.show import Columns, Row, address, as_json_text, client_options, print_rows
+from ohmo.cli.show import Columns, Row, address, as_json_text, client_options, print_rows, some
 from ohmo.contracts.messages import cost_words
 
 
@@ -55,7 +55,7 @@ def COMMAND(days: int, by: str, as_json: bool, remote: str | None) -> None:
         unpriced = sum(row["unpriced"] for row in rows)
         micro_usd = sum(row["micro_usd"] or 0 for row in rows)
         calls = sum(row["calls"] for row in rows)
-        click.echo(f"together: {calls} call{'s' * (calls != 1)}, {cost_words(micro_usd, unpriced)}")
+        click.echo(f"together: {some(calls, 'call')}, {cost_words(micro_usd, unpriced)}")
         for budget in found.get("budgets", ()):
             click.echo(_budget(budget))
         if unpriced:

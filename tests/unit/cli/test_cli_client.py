@@ -116,7 +116,7 @@ async def test_a_question_of_the_agent_is_refused_too(home: Path) -> None:
 async def test_a_failed_turn_is_one_line_and_code_1(home: Path) -> None:
     async with keyboard(AnsweringHouse(fails="no model answers"), home) as ohmo:
         said = await ohmo("-p", "hello")
-        assert (said.code, said.out, said.err) == (1, "", "ohmo: dead: no model answers\n")
+        assert (said.code, said.out, said.err) == (1, "", "ohmo: failed: no model answers\n")
 
 
 async def test_model_and_mode_and_place_are_passed_on(home: Path) -> None:

@@ -144,11 +144,21 @@ async def test_an_answer_comes_from_the_daemon_that_runs(home: Path) -> None:
         assert [verdict for _, verdict, _, _ in house.verdicts] == ["allowed"]
 
 
+@pytest.mark.parametrize("no", ["/deny use red paint", "no, use red paint", "N use red paint"])
+async def test_why_not_is_said_in_words(home: Path, no: str) -> None:
+    house = AnsweringHouse(question=PERMISSION)
+    async with keyboard(house, home) as at:
+        await at("chat", stdin=f"clean up\n{no}\n")
+    assert [(verdict, word) for _, verdict, _, word in house.verdicts] == [
+        ("denied", "use red paint")
+    ]
+
+
 async def test_why_there_is_no_answer_is_said(home: Path) -> None:
     async with keyboard(AnsweringHouse(fails="the model is gone"), home) as at:
         assert (await at("chat", stdin="hello\n")).err.splitlines()[
             -1
-        ] == "ohmo: dead: the model is gone"
+        ] == "ohmo: failed: the model is gone"
 
 
 @pytest.mark.person("allow", "stop", on="terminal")
