@@ -174,6 +174,9 @@ class Memory:
         with self._lock:
             wrong = self._index.problems(list(labels))
         lines = [f"{labels[spot.folder]}/{spot.name}.md: {why}" for spot, why in wrong]
+        for folder, label in labels.items():
+            names = self._files.no_files(folder)
+            lines += [f"{label}/{name}: it is no plain file, so it is not read" for name in names]
         return lines + self._proposals.broken()
 
     def proposals(self, scopes: Sequence[Scope]) -> list[Proposal]:

@@ -97,6 +97,16 @@ class NoteFiles:
                 if _is_note(entry.name) and entry.is_file(follow_symlinks=False):
                     yield entry
 
+    def no_files(self, folder: str) -> list[str]:
+        """What is called as a note is, and is a link, a folder or a pipe: never opened."""
+        with suppress(OSError), os.scandir(self.root / folder) as entries:
+            return sorted(
+                entry.name
+                for entry in entries
+                if _is_note(entry.name) and not entry.is_file(follow_symlinks=False)
+            )
+        return []
+
     def raw(self, folder: str, name: str) -> bytes:
         """Raises NotRemembered: it cannot be read, with the reason."""
         try:

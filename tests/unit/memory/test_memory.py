@@ -233,6 +233,17 @@ def test_proposals_are_bounded_and_said_again_are_one(one: Memory, mine: Scope) 
     assert len(one.proposals([mine])) == MOST
 
 
+def test_what_is_called_a_note_and_is_no_file_is_told(one: Memory, mine: Scope) -> None:
+    written(one, mine, "Tea")
+    folder = one.root / mine.folder
+    os.mkfifo(folder / "pipe.md")
+    (folder / "around.md").symlink_to("around.md")
+    (folder / "folder.md").mkdir()
+    told = [line for line in one.problems([mine]) if line.endswith("so it is not read")]
+    names = ("around.md", "folder.md", "pipe.md")
+    assert told == [f"person/{name}: it is no plain file, so it is not read" for name in names]
+
+
 def test_a_proposal_that_nobody_can_read_is_told(one: Memory, mine: Scope) -> None:
     one.write(mine, Note(mine.folder, "", "Rule", "x"), FOREIGN)
     (one.root / "proposals" / "1.json").write_text('{"changes": {"../x": "y"}}')
