@@ -66,6 +66,7 @@ class ModelRequest:
     #: themselves.
     deferred: tuple[ToolSpec, ...] = ()
     payer: Payer = NOBODY  # never part of the bytes that are sent, nor of their digest
+    patient: bool = False  # nobody waits for it; as little a part of them
 
     @property
     def core(self) -> tuple[ToolSpec, ...]:
