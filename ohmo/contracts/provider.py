@@ -66,7 +66,8 @@ class ModelRequest:
     #: themselves.
     deferred: tuple[ToolSpec, ...] = ()
     payer: Payer = NOBODY  # never part of the bytes that are sent, nor of their digest
-    patient: bool = False  # nobody waits for it; as little a part of them
+    #: No turn waits for it: it stands behind people where calls queue. As little a part of them.
+    patient: bool = False
 
     @property
     def core(self) -> tuple[ToolSpec, ...]:
