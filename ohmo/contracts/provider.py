@@ -66,6 +66,8 @@ class ModelRequest:
     #: themselves.
     deferred: tuple[ToolSpec, ...] = ()
     payer: Payer = NOBODY  # never part of the bytes that are sent, nor of their digest
+    #: No turn waits for it: it stands behind people where calls queue. As little a part of them.
+    patient: bool = False
 
     @property
     def core(self) -> tuple[ToolSpec, ...]:

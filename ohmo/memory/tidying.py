@@ -77,7 +77,7 @@ class Tidying:
             return None
         step = UserStep((Text("\n".join(map(_shown, notes))),), "house", "notice")
         request = ModelRequest(
-            self._model, (_TOLD,), (), (step,), _ANSWER, None, "memory", payer=payer
+            self._model, (_TOLD,), (), (step,), _ANSWER, None, "memory", payer=payer, patient=True
         )
         try:
             reply = await within(SECONDS, self._ask(request))

@@ -11,7 +11,7 @@ import re
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Literal, cast
 
@@ -321,6 +321,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
 
 
 _KINDS: tuple[Literal["requests", "tokens"], ...] = ("requests", "tokens")
+_MOMENT = 1e9  # seconds since 1970: 2001; as a duration 31 years
 _QUOTAS = ("x-ratelimit-{0}-{1}", "anthropic-ratelimit-{1}-{0}")
 
 
@@ -341,11 +342,18 @@ def began(headers: Mapping[str, str]) -> Began:
 
 
 def _until(text: str, date: str | None) -> float:
-    """Seconds. ``date``: the endpoint's own clock, where it says it."""
-    with contextlib.suppress(ValueError):
-        return duration(float(text) if text.replace(".", "", 1).isdigit() else text).total_seconds()
+    """Seconds. A number that is too large for a duration is a moment, in seconds or milliseconds
+    since 1970, as some gateways say it. ``date``: the endpoint's own clock, where it says it."""
+    number = float(text) if text.replace(".", "", 1).isdigit() else None
+    if number is not None and number >= _MOMENT:
+        seconds = number if number < 1000 * _MOMENT else number / 1000
+        at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    else:
+        with contextlib.suppress(ValueError):
+            return duration(text if number is None else number).total_seconds()
+        at = datetime.fromisoformat(text)
     now = datetime.now(UTC) if date is None else email.utils.parsedate_to_datetime(date)
-    return max(0.0, (datetime.fromisoformat(text) - now).total_seconds())
+    return max(0.0, (at - now).total_seconds())
 
 
 BROKEN = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)

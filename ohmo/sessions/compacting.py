@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Literal
 
 import structlog
@@ -52,6 +53,7 @@ class Talk:
     room: int
     window: int
     payer: Payer
+    patient: bool = False  # no turn waits for what becomes of it
 
     def carry(self, settings: Context, before: int) -> str:
         """What is carried over of all below ``before``."""
@@ -143,6 +145,7 @@ class Compacting:
     def later(self, talk: Talk) -> None:
         """After an answer: what the next request would need soon is made ready now."""
         transcript = talk.transcript
+        talk = replace(talk, patient=True)
         thread = talk.payer.thread
         full = transcript.tokens > talk.room * self._settings.compact_at
         if not full or not transcript.fresh or thread in self._running or thread in self._prepared:
@@ -239,6 +242,7 @@ class Compacting:
             return None
         room = int(self.window(self._model) * CUT_TO)
         request = summary_request(sent, keep, carry, words, self._model, room, talk.payer)
+        request = replace(request, patient=talk.patient)
         self._say(talk, tell, "compact_start")
         self._failpoint("compact.start")
         for last in (False, True):

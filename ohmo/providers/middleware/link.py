@@ -29,7 +29,8 @@ class Patience:
     """How long and how often something is tried. An endpoint's own Retry-After goes first."""
 
     tries: int = 4  # calls in all
-    deadline: float = 600.0  # seconds from the first try after which no new try begins
+    #: Seconds after the first answer or failed try in which new tries begin.
+    deadline: float = 600.0
     #: Seconds before the second try; doubled for each further one, with jitter from half to all.
     first: float = 1.0
     tell_from: float = 3.0  # shorter waits are not worth a line to the person

@@ -15,7 +15,7 @@ from channels.record import Recent, record
 from ohmo.config.agent import Rate
 from ohmo.contracts.errors import Overloaded
 from ohmo.contracts.messages import Usage
-from ohmo.contracts.provider import Began, Billed, Call, ModelEvent, ModelRequest, Purpose, Reply
+from ohmo.contracts.provider import Began, Billed, Call, ModelEvent, ModelRequest, Reply
 from ohmo.providers.middleware.link import LinkManifest, Patience
 from ohmo.providers.wire_parts import streaming
 
@@ -23,7 +23,6 @@ MINUTE = 60.0  # seconds
 RESERVE = 4  # calls nobody waits for leave one part in so many to people
 NEXT = 10.0  # seconds by which a thread's next call stands behind each of it that waits
 MODELS = 64  # whose limits are remembered
-_PATIENT: tuple[Purpose, ...] = ("compaction", "memory")
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +94,7 @@ class ModelLimits:
         self.pause = 0.0  # nothing is asked until then
         self.heard = 0.0  # when it last answered or refused
         self.tokens = 0  # what a call takes, on an average
+        self.longest = inf  # seconds; what is said to last longer is not believed
         self._left: dict[str, Left] = {}
         self._sent = Counter[str]()
         self._begun = Counter[str]()
@@ -133,14 +133,26 @@ class ModelLimits:
         self._newest = asked.number
         for quota in began.quotas:
             kind = quota.kind
+            if quota.resets > self.longest:
+                self._left.pop(kind, None)
+                continue
             beside = self._sent[kind] - asked.takes[kind] - asked.before[kind]
             self._left[kind] = Left(quota.left - beside, now + quota.resets, quota.full)
+
+    def doubt(self, now: float, longest: float) -> None:
+        """It has answered although it was said to be used up. Where it still says so, what would
+        hold for more than ``longest`` seconds is not believed until it refuses again."""
+        self.pause = 0.0
+        if self.wait(now, patient=False) > longest:
+            self.longest = longest
+            for kind in [kind for kind, left in self._left.items() if left.until > now + longest]:
+                del self._left[kind]
 
 
 class RateLimit:
     """``rate``: of the profile. Whoever waits does so in the order in which they came, a thread's
-    second call some seconds later; calls of jobs and summaries a minute later, and until then they
-    leave room for people. ``tokens``: reckons what a request takes.
+    second call some seconds later; calls of jobs and those nobody waits for a minute later, and
+    until then they leave room for people. ``tokens``: reckons what a request takes.
 
     Raises Overloaded, also before anything is asked when the endpoint wants to be left alone for
     longer than anybody waits; now and then one call looks whether that is still so."""
@@ -166,16 +178,17 @@ class RateLimit:
                     if isinstance(event, Began):
                         self._begin(asked, event)
                         reckoned = asked.takes["tokens"]
-                        continue
                     if isinstance(event, Billed | Reply):
                         usage = event.usage
                     if isinstance(event, Reply):
                         before = limits.tokens or event.usage.tokens
                         limits.tokens = (3 * before + event.usage.tokens) // 4
-                        limits.pause = 0.0 if asked.looks else limits.pause
+                        if asked.looks:
+                            limits.doubt(self._patience.clock(), self._patience.deadline)
                     yield event
         except Overloaded as error:
             reckoned = 0
+            limits.longest = inf
             if error.retry_after is not None:
                 limits.pause = max(limits.pause, self._patience.clock() + error.retry_after)
             raise
@@ -197,7 +210,7 @@ class RateLimit:
         takes = Counter({"requests": 1, "tokens": tokens})
         thread = request.payer.thread
         waiting = sum(other.thread == thread for other in self._queue)
-        patient = bool(request.payer.job) or request.purpose in _PATIENT
+        patient = request.patient or bool(request.payer.job)
         due = now + NEXT * waiting + MINUTE * patient
         asked = Asked(limits, thread, takes, due, patient)
         insort(self._queue, asked, key=attrgetter("due"))

@@ -34,8 +34,8 @@ def unprefixed() -> Link:
                 try:
                     async with streaming(ask, replace(request, model=short)) as events:
                         async for event in events:
-                            shortened.add(request.model)
                             yield event
+                    shortened.add(request.model)
                     return
                 except NoSuchModel:
                     raise first from None

@@ -87,6 +87,7 @@ async def test_what_is_proposed_is_shown_accepted_and_taken_back(one: Memory, mi
     assert proposal is not None
     [request] = model.asked
     assert (request.purpose, request.model, request.payer) == ("memory", "small", PAYER)
+    assert request.patient
     assert "Without sugar." in repr(request.steps)
     assert contents(one) == before
     diff = one.diff(proposal)

@@ -16,6 +16,7 @@ from ohmo.contracts.errors import (
     BadKey,
     CutOff,
     Empty,
+    NoSuchModel,
     Overloaded,
     ProviderError,
     Refused,
@@ -35,6 +36,7 @@ from ohmo.contracts.messages import (
     Usage,
 )
 from ohmo.contracts.provider import (
+    Began,
     Call,
     Delta,
     ModelEvent,
@@ -50,6 +52,7 @@ from ohmo.providers.middleware.link import Alternative, Patience, linked
 from ohmo.providers.middleware.recovery import RECOVERY, Fault, fault_of
 from ohmo.providers.middleware.repair import DECLINED, Repair
 from ohmo.providers.middleware.retry import retry
+from ohmo.providers.middleware.unprefixed import unprefixed
 from ohmo.providers.middleware.waiting import waiting
 from ohmo.providers.wire_parts import says_something
 
@@ -139,6 +142,48 @@ async def test_no_try_begins_after_the_deadline() -> None:
     with pytest.raises(Overloaded):
         await collect(linked([retry(clock.patience())], model))
     assert clock.slept == [400]
+
+
+async def test_time_before_anything_was_tried_is_no_time_of_trying() -> None:
+    clock = Clock()
+    model = Scripted([Overloaded("503")], [reply()])
+
+    async def queueing(request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        clock.now += 700 if not model.models else 0
+        async for event in model(request):
+            yield event
+
+    assert (await collect(linked([retry(clock.patience())], queueing)))[-1] == reply()
+    assert clock.slept == [1.0]
+
+
+async def test_an_answer_that_takes_longer_than_the_deadline_is_not_asked_for_again() -> None:
+    clock = Clock()
+
+    async def slow(_: ModelRequest) -> AsyncIterator[ModelEvent]:
+        clock.now += 700
+        yield Began()
+        clock.now += 601
+        raise CutOff
+
+    with pytest.raises(CutOff):
+        await collect(linked([retry(clock.patience())], slow))
+    assert clock.slept == []
+
+
+async def test_a_short_name_that_is_refused_too_is_not_taken_for_the_right_one() -> None:
+    names: list[str] = []
+
+    async def refusing(request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        names.append(request.model)
+        yield Began()
+        raise NoSuchModel
+
+    call = linked([unprefixed()], refusing)
+    for _ in range(2):
+        with pytest.raises(NoSuchModel):
+            _ = [event async for event in call(replace(REQUEST, model="a/b"))]
+    assert names == ["a/b", "b"] * 2
 
 
 async def test_an_answer_that_begins_anew_says_so_and_an_unbegun_one_does_not() -> None:

@@ -21,12 +21,13 @@ from ohmo.contracts.provider import Began, ModelEvent, ModelRequest, Notice, Pay
 from ohmo.lifecycle import failure_of
 from ohmo.providers.middleware.link import Patience, linked
 from ohmo.providers.middleware.rate import MINUTE, RateLimit
+from ohmo.providers.middleware.retry import retry
 from ohmo.providers.middleware.waiting import waiting
 from ohmo.providers.wire_parts import began, streaming
 
 REQUEST = ModelRequest("m-1", (), (), (), 50, None, "turn")
 JOB = replace(REQUEST, payer=Payer(job="j1", thread="job"))
-SUMMARY = replace(REQUEST, purpose="compaction", payer=Payer(thread="long"))
+SUMMARY = replace(REQUEST, purpose="compaction", payer=Payer(thread="long"), patient=True)
 
 
 def of(thread: str, request: ModelRequest = REQUEST) -> ModelRequest:
@@ -339,6 +340,52 @@ async def test_now_and_then_one_call_looks_whether_a_long_limit_is_still_there(
         assert len(scene.asked) == (2 if refused else 7)
 
 
+async def test_a_model_that_answers_is_not_shut_for_good_by_what_its_headers_say() -> None:
+    """The call that looked is answered, and the headers still say "nothing left for a year"."""
+    scene = Scene()
+    scene.began = quota(0, 3e7, full=100)
+    await scene.ask()
+    assert isinstance(await failure_of(scene.ask()), Overloaded)
+    await scene.move(601)
+    async with scene.asking(*(of(f"t{number}") for number in range(5))) as tasks:
+        assert [task.result() for task in tasks] == [None] * 5
+    assert len(scene.asked) == 6
+    scene.error = Overloaded("busy")  # a refusal makes them believed again
+    await failure_of(scene.ask())
+    await failure_of(scene.ask())
+    assert len(scene.asked) == 8
+    assert "is used up for" in str(await failure_of(scene.ask()))
+    assert len(scene.asked) == 8
+
+
+async def test_a_summary_for_which_a_turn_waits_has_its_place_among_people() -> None:
+    scene = Scene(Rate(requests=4))
+    urgent = replace(SUMMARY, patient=False, payer=Payer(turn="t1", thread="turn"))
+    async with scene.asking(*[SUMMARY] * 4, urgent):
+        assert scene.threads == ["long"] * 3 + ["turn"]
+
+
+async def test_who_queued_for_long_is_tried_again_when_the_endpoint_then_fails() -> None:
+    scene = Scene(Rate(requests=1))
+    rule = Patience(sleep=scene.sleep, clock=lambda: scene.now, jitter=lambda: 1.0)
+    await scene.ask()
+    queued = [asyncio.create_task(failure_of(scene.ask(of(f"t{n}")))) for n in range(11)]
+    await scene.move()
+    call = linked([retry(rule), scene.link], scene.model)
+    last = asyncio.create_task(_all(call(of("last"))))
+    for _ in queued:
+        await scene.move(MINUTE + 0.1)
+    await asyncio.wait(queued)
+    scene.error = Overloaded("503")
+    await scene.move(MINUTE + 0.1)
+    assert scene.threads[-1] == "last"
+    scene.error = None
+    await scene.move(MINUTE + 0.1)
+    await scene.move(MINUTE + 0.1)
+    assert any(isinstance(event, Reply) for event in await last)
+    assert scene.threads[-2:] == ["last", "last"]
+
+
 async def test_what_the_client_sends_again_counts() -> None:
     scene = Scene(Rate(requests=3))
     scene.again = 2
@@ -427,6 +474,27 @@ NOON = "Thu, 26 Nov 2026 12:00:00 GMT"
             },
             [("tokens", 7, 0.0, None)],
         ),
+        (  # a moment, not a duration: seconds since 1970
+            {
+                "date": NOON,
+                "x-ratelimit-remaining-requests": "0",
+                "x-ratelimit-reset-requests": "1795694430",
+            },
+            [("requests", 0, 30.0, None)],
+        ),
+        (  # and milliseconds
+            {
+                "date": NOON,
+                "x-ratelimit-remaining-tokens": "0",
+                "x-ratelimit-reset-tokens": "1795694430500",
+            },
+            [("tokens", 0, 30.5, None)],
+        ),
+        (
+            {"x-ratelimit-remaining-requests": "5", "x-ratelimit-reset-requests": "0"},
+            [("requests", 5, 0.0, None)],
+        ),
+        ({"x-ratelimit-remaining-requests": "5", "x-ratelimit-reset-requests": "9" * 18}, []),
         ({"x-ratelimit-remaining-requests": "5"}, []),
         ({"x-ratelimit-remaining-requests": "many", "x-ratelimit-reset-requests": "1s"}, []),
         ({"x-ratelimit-remaining-requests": "5", "x-ratelimit-reset-requests": "soon"}, []),

@@ -232,6 +232,7 @@ async def test_words_are_summed_up_by_the_small_model_and_the_last_exchanges_sta
     [request] = rig.asked
     assert (request.model, request.purpose, request.tools) == ("small", "compaction", ())
     assert request.payer == Payer("t1", "th")
+    assert not request.patient  # the turn waits for it
     front, *rest = rig.transcript.visible()
     assert front == rig.last
     assert rest == [*talked(15)[-8:], said("now")]
@@ -293,6 +294,7 @@ async def test_it_is_made_ready_while_nobody_waits_and_recorded_by_the_next_requ
     rig.compacting.later(rig.talk)
     await rig.compacting.settled()
     assert rig.transcript.compactions == []  # nobody holds the thread
+    assert [request.patient for request in rig.asked] == [True]
     rig.adds(said("next"))
     assert await rig.fit()
     assert rig.last.summary
