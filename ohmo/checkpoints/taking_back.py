@@ -34,7 +34,9 @@ _NOTHING = (
     "There is nothing to undo here: no turn of this conversation changed files of"
     " which a checkpoint was made."
 )
-_TAKEN = "What turns changed in this conversation is taken back; `/rollback` brings it again."
+_TAKEN = (
+    "There is nothing to undo here any more: what turns of this conversation changed is taken back."
+)
 _BLIND = "worked without a checkpoint: what it changed is not known and cannot be taken back"
 _SHOWN = 5  # older changes
 _SAME = "Nothing to do: these files are as they were before it."
@@ -162,7 +164,7 @@ class TakingBack:
             for back, deed in enumerate(reversed(done), start=1)
             if deed.kept
         ]
-        return " Older changes:\n" + "".join(lines[:_SHOWN]) if lines else ""
+        return " `/rollback` goes back further:\n" + "".join(lines[:_SHOWN]) if lines else ""
 
     async def _take_back(
         self, own: str, of: Deed, rows: Sequence[Checkpoint], begun: Deed | None, *, force: bool

@@ -84,7 +84,7 @@ class TurnCheckpoints:
             async with self._folders.alone([root]):
                 keeping = self._folders.keep(context.thread, context.turn, root, paths)
                 turn.begun.append(await unbroken(keeping))
-        except CannotKeep as error:
+        except (CannotKeep, OSError) as error:
             if not await self._missed(context, root) and root != PLAIN:  # there each file counts
                 return []
             what = ", ".join(map(str, files)) or str(root)
