@@ -117,12 +117,26 @@ class Folders:
 
         await self.within(Path(row.repo), write)
 
+    async def miss(self, thread: str, turn: str, root: Path) -> bool:
+        """The turn works there although nothing is kept; False: that was known already."""
+        rows = await self.rows.checkpoints(thread)
+        if any((row.turn, row.repo, row.tree) == (turn, str(root), "") for row in rows):
+            return False
+        name = self.ambient.new_id()
+        row = Checkpoint(name, thread, turn, str(root), "", 0, self.ambient.clock())
+        await self.rows.keep_checkpoint(row)
+        await self.let_go(thread)
+        return True
+
     # letting go
 
     async def let_go(self, thread: str) -> None:
-        """The oldest changes of a conversation that has too many."""
+        """The oldest changes of a conversation that has too many; those of which nothing is kept
+        take no room of the others."""
         done = deeds(await self.rows.checkpoints(thread))
-        await self._drop([row for deed in done[: -self._limits.per_thread] for row in deed.rows])
+        for kept in (True, False):
+            gone = [each for each in done if bool(each.kept) == kept][: -self._limits.per_thread]
+            await self._drop([row for deed in gone for row in deed.rows])
 
     async def tidy(self) -> None:
         """What no row names goes, then the oldest, until the home has no more than it may."""
@@ -151,7 +165,7 @@ class Folders:
         if not rows:
             return
         await self.rows.drop_checkpoints([row.id for row in rows])
-        for root in {Path(row.repo) for row in rows}:
+        for root in {Path(row.repo) for row in rows if row.tree}:
             names = [row.id for row in rows if row.repo == str(root)]
             with suppress(CannotKeep):
                 async with self.alone([root]):

@@ -24,6 +24,11 @@ class Deed:
     of: str = ""
     order: str = ""
 
+    @property
+    def kept(self) -> tuple[Checkpoint, ...]:
+        """Without those that only say that nothing could be kept."""
+        return tuple(row for row in self.rows if row.tree)
+
 
 def name_of(kind: Kind, of: str, order: int) -> str:
     """What stands in the place of a turn in the rows of a command."""

@@ -25,12 +25,20 @@ from ohmo.checkpoints.history import (
     standing,
 )
 from ohmo.checkpoints.restoring import changes, not_new, now, patch, restore
-from ohmo.checkpoints.snapshots import Kept, Snapshots, status_of
+from ohmo.checkpoints.snapshots import PLAIN, Kept, Snapshots, status_of
 from ohmo.contracts.turns import Checkpoint
 
 _SAID = 2_500  # characters of a diff that are said
 _LISTED = 20  # files that are named
-_NOTHING = "There is nothing to undo here: no turn changed files of which a checkpoint was made."
+_NOTHING = (
+    "There is nothing to undo here: no turn of this conversation changed files of"
+    " which a checkpoint was made."
+)
+_TAKEN = (
+    "There is nothing to undo here any more: what turns of this conversation changed is taken back."
+)
+_BLIND = "worked without a checkpoint: what it changed is not known and cannot be taken back"
+_SHOWN = 5  # older changes
 _SAME = "Nothing to do: these files are as they were before it."
 
 
@@ -89,17 +97,23 @@ class TakingBack:
         if back > len(done):
             return _fewer(len(done)), ""
         deed = done[-back]
+        name = f"{_name(deed)} of {self._when(deed.rows[0].at)}"
+        if deed.kind is None and deed.turn not in await self._folders.rows.session_turns(thread):
+            name += ", in another conversation here,"
+        if not deed.kept:
+            more = f" `/diff {back + 1}` shows the change before it." if back < len(done) else ""
+            return f"{name} {_BLIND}.{more}", ""
         parts: list[str] = []
-        for row in deed.rows:
+        for row in deed.kept:
             root = Path(row.repo)
             try:
                 async with self._folders.alone([root]):
                     parts.append(await self._folders.within(root, self._patch, row))
             except CannotKeep as error:
                 parts.append(f"# {row.repo}: {error}\n")
-        name = f"{_name(deed)} of {self._when(deed.rows[0].at)}"
         shown = "".join(parts)
-        return f"{name} changed:" if shown else f"{name} changed nothing.", shown
+        blind = "" if deed.kept == deed.rows else f" It also {_BLIND}."
+        return (f"{name} changed:" if shown else f"{name} changed nothing.") + blind, shown
 
     async def take_back(
         self, thread: str, order: int, kind: Kind, back: int, *, force: bool
@@ -116,19 +130,41 @@ class TakingBack:
             of = next((each for each in done if each.turn == begun.of), None)
             force = True  # it was decided when it began
         elif kind == "undo":
-            of = next(reversed(standing(done)), None)
+            here = await self._folders.rows.session_turns(thread)
+            of = next((each for each in reversed(standing(done)) if each.turn in here), None)
+            if of is None:
+                none = _TAKEN if any(each.turn in here for each in done) else _NOTHING
+                return TakenBack(none + self._older(done))
         else:
             of = done[-back] if back <= len(done) else None
         if of is None:
-            return TakenBack(_NOTHING if kind == "undo" else _fewer(len(done)))
+            return TakenBack(_fewer(len(done)))
+        if not of.kept:
+            name = f"{_name(of).lower()} of {self._when(of.rows[0].at)}"
+            return TakenBack(f"Not undone: {name} {_BLIND}.{self._older(done)}")
         reverted = [of] if kind == "undo" else done[done.index(of) :]
-        rows = [row for deed in reverted for row in deed.rows]
+        rows = [row for deed in reverted for row in deed.kept]
         own = name_of(kind, of.turn, order)
         try:
             async with self._folders.alone([Path(row.repo) for row in rows]):
-                return await self._take_back(own, of, rows, begun, force=force)
+                taken = await self._take_back(own, of, rows, begun, force=force)
         except CannotKeep as error:
             return TakenBack(f"Not undone: {error}.")
+        blind = any(each.kept != each.rows for each in reverted)
+        if not blind or not taken.told:
+            return taken
+        stays = " What was changed without a checkpoint stays."
+        return TakenBack(taken.text + stays, taken.told + stays)
+
+    def _older(self, done: Sequence[Deed]) -> str:
+        """Changes that ``/rollback`` can go back to, the newest first."""
+        lines = [
+            f"\n- `/rollback {back}`: before {_name(deed).lower()} of"
+            f" {self._when(deed.rows[0].at)} ({_listed([row.repo for row in deed.kept])})"
+            for back, deed in enumerate(reversed(done), start=1)
+            if deed.kept
+        ]
+        return " `/rollback` goes back further:\n" + "".join(lines[:_SHOWN]) if lines else ""
 
     async def _take_back(
         self, own: str, of: Deed, rows: Sequence[Checkpoint], begun: Deed | None, *, force: bool
@@ -138,7 +174,11 @@ class TakingBack:
         plans: dict[Path, Plan] = {}
         for root in dict.fromkeys(Path(row.repo) for row in rows):
             here = [row for row in rows if row.repo == str(root)]
-            near = [row for row in others if row.repo == str(root) and row.thread != here[0].thread]
+            near = [
+                row
+                for row in others
+                if row.tree and row.repo == str(root) and row.thread != here[0].thread
+            ]
             plans[root] = await folders.within(root, self._plan, here, near)
         touched = [str(root / path) for root, plan in plans.items() for path in plan.touched]
         if touched and not force:
@@ -224,7 +264,9 @@ class TakingBack:
         found = changes(git, before, after)
         hidden = [path for path in found if self._showing.hides(str(snapshots.root / path))]
         lines = "".join(f"# {snapshots.root / path} changed and is not shown\n" for path in hidden)
-        return lines + patch(git, before, after, hidden)
+        shown = lines + patch(git, before, after, hidden)
+        in_one = f"# in {snapshots.root}\n" if snapshots.root != PLAIN else ""
+        return in_one + shown if shown else ""
 
 
 def _before(snapshots: Snapshots, _: Git, name: str) -> Kept:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from ohmo.contracts.turns import Checkpoint
 from ohmo.lifecycle import unbroken
 
 log = structlog.get_logger("ohmo.checkpoints")
+NOWHERE = Path()  # in the place of a repository that nobody knows
 MOST_FOLDERS = 4  # that are kept because of one call
 
 
@@ -54,10 +55,12 @@ class TurnCheckpoints:
             if new:
                 turn.seen.update(new)
                 lines += await self._begin(context, turn, PLAIN, new)
-            if not roots and not files and context.cwd not in turn.seen:
-                turn.seen.add(context.cwd)
-                why = f"{context.cwd} lies in no git repository"
-                lines.append(f"No checkpoint: {why}, so what this changes cannot be undone.")
+            # A turn that was parked in between has said it already: the row knows.
+            if not roots and not files and await self._missed(context, NOWHERE):
+                lines.append(
+                    f"No checkpoint: {context.cwd} lies in no git repository, and neither does what"
+                    " this call names: what it changes cannot be undone."
+                )
             return tuple(lines)
 
     async def after(self, turn: str) -> None:
@@ -81,18 +84,23 @@ class TurnCheckpoints:
             async with self._folders.alone([root]):
                 keeping = self._folders.keep(context.thread, context.turn, root, paths)
                 turn.begun.append(await unbroken(keeping))
-        except CannotKeep as error:
+        except (CannotKeep, OSError) as error:
+            if not await self._missed(context, root) and root != PLAIN:  # there each file counts
+                return []
             what = ", ".join(map(str, files)) or str(root)
             return [f"No checkpoint of {what}: {error}. What this changes there cannot be undone."]
         return []
+
+    async def _missed(self, context: CallContext, root: Path) -> bool:
+        return await unbroken(self._folders.miss(context.thread, context.turn, root))
 
     def _touched(self, cwd: Path, footprint: Footprint) -> tuple[list[Path], set[Path]]:
         """Repositories, and single files outside of any, that a call may change."""
         paths = [*footprint.writes, *(footprint.touches or ())]
         if footprint.command is not None or not footprint.writes:
             paths.append(cwd)
-        found = (self._repository_of(Path(os.path.realpath(cwd / path))) for path in paths)
-        roots = [root for root in dict.fromkeys(found) if root is not None]
+        # Words of a command may name what it only reads: they count where nothing else says more.
+        roots = self._roots(cwd, [*paths, *footprint.folders]) or self._roots(cwd, footprint.named)
         files: set[Path] = set()
         for path in footprint.writes:
             real = Path(os.path.realpath((cwd / path).parent)) / path.name
@@ -100,3 +108,7 @@ class TurnCheckpoints:
             if a_file and self._repository_of(real) is None:
                 files.add(real)
         return roots[:MOST_FOLDERS], files
+
+    def _roots(self, cwd: Path, paths: Sequence[Path]) -> list[Path]:
+        found = (self._repository_of(Path(os.path.realpath(cwd / path))) for path in paths)
+        return [root for root in dict.fromkeys(found) if root is not None]

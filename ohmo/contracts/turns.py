@@ -254,7 +254,8 @@ class TurnCost:
 class Checkpoint:
     """``turn``: what changed the folder afterwards: a turn, or the command that took one back.
     ``repo``: the folder, ``/`` for single files outside of a repository. ``tree``: name of what was
-    kept; ``size``: bytes it took. Which files they are lies in the home's ``cache/checkpoints``."""
+    kept, "" where nothing could be: the turn worked there all the same; ``size``: bytes it took.
+    Which files they are lies in the home's ``cache/checkpoints``."""
 
     id: str
     thread: str
@@ -274,6 +275,10 @@ class CheckpointRows(Protocol):
 
     async def checkpoints(self, thread: str | None = None) -> list[Checkpoint]:
         """Oldest first; None: of all threads."""
+        ...
+
+    async def session_turns(self, thread: str) -> set[str]:
+        """Turns of the present session."""
         ...
 
     async def drop_checkpoints(self, ids: Collection[str]) -> None:

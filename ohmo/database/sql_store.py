@@ -222,6 +222,7 @@ class SqlStore(_OverDriver):
     # what was kept of folders
     keep_checkpoint = writes(checkpoints.keep_checkpoint)
     drop_checkpoints = writes(checkpoints.drop_checkpoints)
+    session_turns = reads(checkpoints.session_turns)
     checkpoints = reads(checkpoints.checkpoints)
 
     # time

@@ -9,6 +9,9 @@ from typing import Literal
 from channels.record import record
 from ohmo.shell.patterns import as_written, known
 
+_MOST_WORDS = 50  # of a command, that are looked at as paths
+_MOST_LETTERS = 1_000
+
 
 @record
 class Redirect:
@@ -62,9 +65,31 @@ class Script:
         return _targets(self.commands, "read")
 
     @property
+    def folders(self) -> tuple[Path, ...]:
+        """Where its commands run, as far as that is known before."""
+        return tuple(dict.fromkeys(Path(cwd) for each in self.commands for cwd in _folders(each)))
+
+    @property
+    def named(self) -> tuple[Path, ...]:
+        """What their words would be as paths, as far as they are known."""
+        return tuple(
+            dict.fromkeys(
+                Path(cwd) / word
+                for each in self.commands
+                for word in each.words[:_MOST_WORDS]
+                if known(word) and not word.startswith("-") and len(word) < _MOST_LETTERS
+                for cwd in _folders(each)
+            )
+        )
+
+    @property
     def writes(self) -> tuple[Path, ...]:
         """Files that redirections write."""
         return _targets(self.commands, "write")
+
+
+def _folders(command: Simple) -> list[str]:
+    return [cwd for cwd in command.cwds if known(cwd)]
 
 
 def _targets(commands: tuple[Simple, ...], kind: Literal["read", "write"]) -> tuple[Path, ...]:

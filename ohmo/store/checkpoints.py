@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ohmo.contracts.turns import Checkpoint
-from ohmo.store.codec import column, from_column
+from ohmo.store.codec import column, from_column, read_settings
 from ohmo.store.statements import Moment, Op, instant, milliseconds
 
 _KEEP = """INSERT INTO checkpoints (id, thread, turn, repo, tree, bytes, at)
@@ -28,6 +28,17 @@ def checkpoints(thread: str | None = None) -> Op[list[Checkpoint]]:
         Checkpoint(id_, of, turn, from_column(repo), tree, size, instant(at))
         for id_, of, turn, repo, tree, size, at in rows
     ]
+
+
+def session_turns(thread: str) -> Op[set[str]]:
+    rows = yield "SELECT session_seq, settings FROM threads WHERE thread = ?", (thread,)
+    session, settings = rows[0] if rows else (0, "{}")
+    chosen = read_settings(settings)
+    turns = yield (
+        "SELECT turn, MIN(seq) FROM steps WHERE thread = ? AND seq >= ? GROUP BY turn",
+        (thread, session),
+    )
+    return {turn for turn, first in turns if chosen.holds(session, first)}
 
 
 def drop_checkpoints(at: Moment, ids: Collection[str]) -> Op[None]:

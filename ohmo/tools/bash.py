@@ -69,6 +69,8 @@ class Bash(PydanticTool):
             command=arguments.command,
             effect=effect,
             touches=touches,
+            folders=script.folders,
+            named=script.named,
         )
 
     async def run(self, arguments: BashInput, context: CallContext) -> ToolOutput:

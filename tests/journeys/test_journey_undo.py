@@ -111,6 +111,76 @@ async def test_what_the_person_s_editor_changed_since_is_not_overwritten(tmp_pat
         assert (folder / "a.txt").read_text() == "mine\n"
 
 
+def projects_below(home: Keyboard, folder: Path) -> Path:
+    """A repository in a workspace that is none."""
+    repo = folder / "repo"
+    project(home, repo)
+    (repo / "Makefile").write_text("test:\n\techo made > made.txt\n")
+    (folder / "run.sh").write_text("cd repo && echo tested > tested.txt\n")
+    free = {"mode": "full_auto"}
+    home.configure(home.written | {"workspace": str(folder), "permissions": free})
+    return repo
+
+
+async def test_undo_is_the_last_turn_of_the_session_also_when_it_had_no_checkpoint(
+    tmp_path: Path,
+) -> None:
+    server = ModelServer()
+    async with keyboard(tmp_path, server, running=False) as home:
+        repo = projects_below(home, tmp_path / "work")
+        await home.daemon.start()
+        good = {"file_path": str(repo / "keep2.txt"), "content": "good\n"}
+        server.next(Turn(calls=(Call("Write", good),)), Turn(text="done"))
+        thread = json.loads((await home.ohmo("-p", "go", "--output", "json")).out)["thread"]
+
+        async def say(words: str) -> str:
+            said = await home.ohmo("-p", words, "--resume", thread, "--output", "stream-json")
+            return said.out
+
+        await say("/new")
+        assert "no turn of this conversation" in await say("/undo")
+        assert "in another conversation here" in await say("/diff")
+        run = Call("Bash", {"command": "sh run.sh"})
+        server.next(Turn(calls=(run,)), Turn(calls=(run,)), Turn(text="done"))
+        assert (await say("test it")).count("No checkpoint") == 1
+        before = files(repo)
+        assert set(before) > {"keep2.txt", "tested.txt"}
+        undone = await say("/undo")
+        assert "worked without a checkpoint" in undone
+        assert "`/rollback 2`" in undone
+        shown = await say("/diff")
+        assert "worked without a checkpoint" in shown
+        assert "keep2" not in shown
+        assert files(repo) == before
+        assert "without a checkpoint stays" in await say("/rollback 2")
+        assert files(repo) == {name: before[name] for name in before if name != "keep2.txt"}
+
+
+async def test_a_repository_below_the_workspace_has_checkpoints(tmp_path: Path) -> None:
+    server = ModelServer()
+    async with keyboard(tmp_path, server, running=False) as home:
+        repo = projects_below(home, tmp_path / "work")
+        await home.daemon.start()
+        before = files(repo)
+        calls = [
+            Call("Bash", {"command": "cd repo && sh -c 'echo uno > a.txt'"}),
+            Call("ProjectTests", {"path": "repo"}),
+        ]
+        server.next(*(Turn(calls=(call,)) for call in calls), Turn(text="done"))
+        said = await home.ohmo("-p", "go", "--output", "stream-json")
+        assert "No checkpoint" not in said.out
+        thread = json.loads(said.out.splitlines()[-1])["thread"]
+        assert (files(repo)["a.txt"], files(repo)["made.txt"]) == ("uno\n", "made\n")
+        shown = (await home.ohmo("-p", "/diff", "--resume", thread)).out
+        assert f"# in {repo}\n" in shown
+        assert "+uno" in shown
+        await home.ohmo("-p", "/undo", "--resume", thread)
+        assert files(repo) == before
+        undone = (await home.ohmo("-p", "/undo", "--resume", thread)).out
+        assert "what turns of this conversation changed is taken back" in undone
+        assert "`/rollback 1`" in undone
+
+
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
     """A file system of a MiB where checkpoints are kept."""

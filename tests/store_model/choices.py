@@ -19,6 +19,16 @@ class ModelChoices(Model):
         found = [one for one in self.tables.checkpoints.values() if thread in (None, one.thread)]
         return sorted(found, key=lambda one: (one.at, one.id))
 
+    async def session_turns(self, thread: str) -> set[str]:
+        row = self.tables.threads.get(thread)
+        first: dict[str, int] = {}
+        for (of, seq), logged in sorted(self.tables.steps.items()):
+            if row is not None and of == thread and seq >= row.session_seq:
+                first.setdefault(logged.turn, seq)
+        holds = ThreadSettings().holds if row is None else row.settings.holds
+        session = 0 if row is None else row.session_seq
+        return {turn for turn, seq in first.items() if holds(session, seq)}
+
     async def drop_checkpoints(self, ids: Collection[str]) -> None:
         with self.transaction() as tables:
             tables.checkpoints = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from store_words import COMMAND, Scene, model, row, said
+from store_words import COMMAND, Scene, closing, model, row, said
 
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.turns import Checkpoint, End
@@ -25,6 +25,22 @@ async def test_rows_come_oldest_first_once_each_and_go(scene: Scene) -> None:
     assert await scene.store.checkpoints("another") == []
     await scene.store.drop_checkpoints(["k1", "never"])
     assert await scene.store.checkpoints() == [kept[0]]
+
+
+async def test_turns_of_the_present_session(scene: Scene) -> None:
+    await scene.hear(said("m1"))
+    claim, first = await scene.begin()
+    assert await scene.store.session_turns(claim.thread) == {first.turn}
+    await scene.store.finish(claim, first.turn, [model("x")], [], End("done"))
+    accepted = (await scene.store.accept([(said("/new"), COMMAND)]))[0]
+    await scene.store.stop(
+        accepted.thread, accepted.seq, person="ada", fresh=True, posts=[row("ok")], closing=closing
+    )
+    assert await scene.store.session_turns(claim.thread) == set()
+    await scene.hear(said("m2"))
+    _, second = await scene.begin()
+    assert await scene.store.session_turns(claim.thread) == {second.turn}
+    assert await scene.store.session_turns("another") == set()
 
 
 @pytest.mark.parametrize("open_turn", [False, True])

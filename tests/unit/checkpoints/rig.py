@@ -74,6 +74,17 @@ def state_of(folder: Path) -> dict[str, tuple[int, str]]:
     }
 
 
+class Rows(MemoryStore):
+    """``earlier``: turns of another session; every other one belongs to the present one."""
+
+    def __init__(self) -> None:
+        super().__init__(clock=ManualClock())
+        self.earlier: set[str] = set()
+
+    async def session_turns(self, thread: str) -> set[str]:
+        return {row.turn for row in await self.checkpoints(thread)} - self.earlier
+
+
 @dataclass
 class Rig:
     """``thread`` is one conversation whose turns change files."""
@@ -81,7 +92,7 @@ class Rig:
     home: Path
     failpoint: Failpoint = inert
     limits: Limits = field(default_factory=lambda: Limits(20, 1 << 30, 60.0))
-    store: MemoryStore = field(default_factory=lambda: MemoryStore(clock=ManualClock()))
+    store: MemoryStore = field(default_factory=Rows)
     environ: Mapping[str, str] = field(
         default_factory=lambda: {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
     )

@@ -17,8 +17,10 @@ import pytest
 from ohmo.checkpoints.folders import Limits
 from ohmo.checkpoints.snapshots import PLAIN
 from ohmo.contracts.tool import Footprint
+from ohmo.shell.parsing import Shell
+from ohmo.shell.reading import touched
 from tests.programs import run_process
-from tests.unit.checkpoints.rig import Rig, files_of, git, repository, state_of, write
+from tests.unit.checkpoints.rig import Rig, Rows, files_of, git, repository, state_of, write
 
 ODD = [
     "a b",
@@ -302,6 +304,7 @@ async def test_outside_of_a_repository_declared_files_come_back(rig: Rig, tmp_pa
     lines = await rig.begins("u", folder)
     assert len(lines) == 1
     assert "in no git repository" in lines[0]
+    await rig.turns.after("u")  # a person is asked in between
     assert await rig.begins("u", folder) == ()
 
 
@@ -369,7 +372,8 @@ async def test_what_cannot_be_kept_is_said_in_one_line(tmp_path: Path, how: str)
     assert time.monotonic() - began < 10
     assert await rig.begins("t", folder) == ()
     await rig.turns.after("t")
-    assert await rig.store.checkpoints() == []
+    assert [row.tree for row in await rig.store.checkpoints()] == [""]
+    assert "worked without a checkpoint" in (await rig.undo()).text
 
 
 async def test_what_changed_in_the_second_of_the_index_is_seen(rig: Rig, tmp_path: Path) -> None:
@@ -443,6 +447,89 @@ async def test_old_changes_go_and_what_nothing_names_goes_with_them(tmp_path: Pa
     await rig.store.drop_checkpoints([row.id for row in await rig.store.checkpoints()])
     await rig.folders.tidy()
     assert list(rig.folders.store.iterdir()) == []
+
+
+async def test_a_turn_without_a_checkpoint_is_the_last_one_all_the_same(
+    rig: Rig, tmp_path: Path
+) -> None:
+    folder = repository(tmp_path / "r", {"a": "1"})
+    await rig.begins("kept", folder)
+    write(folder / "a", "2")
+    await rig.turns.after("kept")
+    await rig.begins("blind", tmp_path)
+    write(folder / "b", "2")
+    await rig.turns.after("blind")
+    for take_back in (rig.undo, rig.rollback):
+        refused = await take_back()
+        assert "worked without a checkpoint" in refused.text
+        assert "`/rollback 2`: before the turn" in refused.text
+        assert refused.told == ""
+    assert files_of(folder) == {"a": (0o644, b"2"), "b": (0o644, b"2")}
+    shown, patch = await rig.back.diff("one", 1)
+    assert "worked without a checkpoint" in shown
+    assert patch == ""
+    gone = await rig.rollback(2)
+    assert "without a checkpoint stays" in gone.text
+    assert files_of(folder) == {"a": (0o644, b"1"), "b": (0o644, b"2")}
+    assert "nothing to undo here any more" in (await rig.undo()).text
+
+
+async def test_undo_stays_in_the_present_session(tmp_path: Path) -> None:
+    rows = Rows()
+    rig = Rig(tmp_path / "home", store=rows)
+    folder = repository(tmp_path / "r", {"a": "1"})
+    await rig.begins("before", folder)
+    write(folder / "a", "2")
+    await rig.turns.after("before")
+    rows.earlier = {"before"}
+    assert "no turn of this conversation" in (await rig.undo()).text
+    assert (folder / "a").read_text() == "2"
+    assert "in another conversation here" in (await rig.back.diff("one", 1))[0]
+    await rig.rollback()
+    assert (folder / "a").read_text() == "1"
+
+
+@pytest.mark.parametrize(
+    ("command", "kept"),
+    [
+        ("cd r && python3 -m pytest -q", ["r"]),
+        ("git -C r commit -m x; cd r; make", ["r"]),
+        ("sed -i s/1/2/ r/a", ["r"]),
+        ("bash -c 'cd r && make'", ["r"]),
+        ("cd r && python3 ../other/tool.py", ["r"]),
+        ("cp r/a other/a && make", ["other", "r"]),
+        ("make && for d in *; do cd $d; make; done", [""]),
+        ("python3 tool.py", [""]),
+    ],
+)
+async def test_repositories_below_the_folder_are_found_by_what_a_command_names(
+    rig: Rig, tmp_path: Path, command: str, kept: list[str]
+) -> None:
+    for name in ("r", "other"):
+        repository(tmp_path / "w" / name, {"a": "1"})
+    script = Shell(tmp_path).parse(command, tmp_path / "w")
+    footprint = Footprint(
+        writes=script.writes,
+        command=command,
+        touches=touched(script),
+        folders=script.folders,
+        named=script.named,
+    )
+    lines = await rig.begins("t", tmp_path / "w", footprint)
+    rows = await rig.store.checkpoints()
+    assert sorted(Path(row.repo).name for row in rows) == kept
+    assert len(lines) == (kept == [""])
+
+
+async def test_blind_turns_take_no_room_of_what_is_kept(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "home", limits=Limits(2, 1 << 30, 60.0))
+    folder = repository(tmp_path / "r", {"a": "1"})
+    await rig.begins("kept", folder)
+    await rig.turns.after("kept")
+    for number in range(4):
+        await rig.begins(f"t{number}", tmp_path)
+        await rig.turns.after(f"t{number}")
+    assert [row.turn for row in await rig.store.checkpoints()] == ["kept", "t2", "t3"]
 
 
 async def test_the_home_in_a_repository_is_in_no_checkpoint_of_it(tmp_path: Path) -> None:
