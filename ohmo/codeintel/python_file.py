@@ -31,8 +31,9 @@ class PythonFile(SourceText):
     @cached_property
     def module(self) -> Scope:
         module = Scope(self.path, self.tree, None)
-        for number, line in enumerate(self.lines, 1) if _FAR.search(self.text) else ():
-            for match in _FAR.finditer(line):
+        far = ":=" in self.text or "global " in self.text
+        for number, line in enumerate(self.lines, 1) if far else ():
+            for match in _FAR.finditer(line) if ":=" in line or "global " in line else ():
                 chain = self.chain((number, self.byte(number, match.start())))
                 scope = self.innermost(chain, module)  # made now, it binds what is global
                 while isinstance(scope.node, COMPREHENSIONS) and scope.outer is not None:
@@ -130,13 +131,15 @@ class PythonFile(SourceText):
 
 def _children(node: ast.AST) -> Iterator[Step]:
     for field, value in ast.iter_fields(node):
-        for each in value if isinstance(value, list) else (value,):
-            if isinstance(each, ast.AST):
-                yield each, field
+        if isinstance(value, ast.AST):
+            yield value, field
+        elif isinstance(value, list):
+            every: list[object] = value
+            yield from ((each, field) for each in every if isinstance(each, ast.AST))
 
 
 def child_at(node: ast.AST, at: Position) -> Step | None:
-    body: object = getattr(node, "body", None)
+    body: list[ast.AST] | ast.AST | None = getattr(node, "body", None)
     if isinstance(body, list):  # found by halves: files are long
         index = bisect.bisect_right(body, at, key=_start) - 1
         if index >= 0 and _holds(body[index], at):
@@ -152,7 +155,7 @@ def _holds(node: ast.AST, at: Position) -> bool:
 
 def _start(node: ast.AST) -> Position:
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min(map(start_of, (node, *decorators[:1])))
+    return start_of(decorators[0] if decorators else node)
 
 
 def inside(node: ast.AST, wanted: Callable[[ast.AST], bool]) -> list[Step]:

@@ -67,12 +67,7 @@ class PythonNames:
             return None
         if isinstance(thing, Found):
             source = self._load(thing.scope.path) or file
-            names: list[str] = []
-            here: Scope | None = thing.scope
-            while here is not None:
-                names[:0] = [here.node.name] if hasattr(here.node, "name") else []
-                here = here.outer
-            container = ".".join(names)
+            container = container_of(thing.scope)
             symbols = tuple(source.symbol(one, container, doc=True) for one in thing.bindings)
             return Definition((thing.scope.path, *start_of(thing.scope.node), thing.name), symbols)
         if thing.kind == "module":
@@ -80,9 +75,9 @@ class PythonNames:
             return Definition(("module", thing.path), (module,))
         text = on_one_line(file.lines[line - 1])
         name = thing.dotted.rpartition(".")[2]
-        here_ = Symbol(name, "import", file.path, line, column + 1, line, text=text)
+        here = Symbol(name, "import", file.path, line, column + 1, line, text=text)
         return Definition(
-            ("outside", thing.dotted), (here_,), f"{thing.dotted} is outside of the workspace"
+            ("outside", thing.dotted), (here,), f"{thing.dotted} is outside of the workspace"
         )
 
     def _at(self, file: PythonFile, line: int, column: int, word: str) -> Thing | None:
@@ -337,6 +332,14 @@ class PythonNames:
             return None
         base = self._class(bases_of(here)[0], here.outer)
         return None if base is None else Value("instance", scope=base)
+
+
+def container_of(scope: Scope | None) -> str:
+    names: list[str] = []
+    while scope is not None:
+        names += filter(None, [getattr(scope.node, "name", None)])
+        scope = scope.outer
+    return ".".join(reversed(names))
 
 
 def bases_of(scope: Scope) -> list[ast.expr]:

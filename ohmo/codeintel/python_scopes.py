@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import bisect
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
@@ -83,7 +82,10 @@ class Scope:
         holder = self.module if name in self.globals else self
         if name not in self.nonlocals:
             binding = Binding(name, kind, node, self, value, annotation, statement)
-            bisect.insort(holder.bindings.setdefault(name, []), binding, key=_rank)
+            every = holder.bindings.setdefault(name, [])
+            every.append(binding)
+            if len(every) > 1:
+                every.sort(key=_rank)
 
     def assign(self, node: ast.AST) -> None:
         for target, value, annotation in assigned(node):
@@ -91,8 +93,8 @@ class Scope:
                 self.bind(target.id, "variable", target, value, annotation)
 
     def _statement(self, node: ast.AST) -> None:
-        if isinstance(node, (ast.Expr, ast.AnnAssign, ast.Assign)):
-            pass  # most are
+        if isinstance(node, (ast.AnnAssign, ast.Assign)):  # most are
+            self.assign(node)
         elif isinstance(node, FUNCTIONS):
             self.bind(node.name, "method" if self.is_class else "function", node)
         elif isinstance(node, ast.ClassDef):
@@ -115,7 +117,8 @@ class Scope:
             self.globals.update(node.names)
         elif isinstance(node, ast.Nonlocal):
             self.nonlocals.update(node.names)
-        self.assign(node)
+        else:
+            self.assign(node)
 
     @cached_property
     def attributes(self) -> dict[str, list[Binding]]:
@@ -155,19 +158,20 @@ def assigned(node: ast.AST) -> Iterator[Assigned]:
     """Names and attributes that a node binds, each with its own value and its annotation."""
     value: ast.expr | None = None
     annotation: ast.expr | None = None
-    targets: list[ast.expr] = []
-    if isinstance(node, (ast.Assign, ast.Delete)):
-        targets = node.targets
-        value = getattr(node, "value", None)
-    elif isinstance(node, ast.AnnAssign):
+    if isinstance(node, ast.AnnAssign):
         targets = [node.target]
         value = node.value
         annotation = node.annotation
+    elif isinstance(node, (ast.Assign, ast.Delete)):
+        targets = node.targets
+        value = getattr(node, "value", None)
     elif isinstance(node, _WITH_TARGET):
         targets = [node.target]
         value = node.value if isinstance(node, ast.NamedExpr) else None
     elif isinstance(node, (ast.With, ast.AsyncWith)):
         targets = [item.optional_vars for item in node.items if item.optional_vars is not None]
+    else:
+        return
     open_ = targets[::-1]
     while open_:
         target = open_.pop()

@@ -181,7 +181,7 @@ def ways(node: Node) -> Iterator[tuple[Node, Way, str]]:
             yield leaf, tuple(text_of(node.named_children[0]).split(".")), text_of(leaf)
     elif node.type == "use_declaration":
         for leaf in walk(node):
-            if leaf.is_named and not leaf.named_child_count:
+            if leaf.type in ("identifier", "self"):
                 yield rust_way(leaf)
     source = node.child_by_field_name("source")
     if source is None or node.type not in ("import_statement", "export_statement"):

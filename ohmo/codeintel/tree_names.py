@@ -61,11 +61,11 @@ class TreeNames:
         if declared is not None and declared.node == leaf:
             return self._said(file, self._followed(file, declared, 0))
         owner, is_member = owner_of(leaf)
-        if leaf.start_byte in file.ways:
-            found = self._lead(file, file.ways[leaf.start_byte], 0)
-        elif is_member:
-            found = self._member(file, owner, word) if owner is not None else None
-        else:
+        imports = leaf.start_byte in file.ways
+        found = self._lead(file, file.ways[leaf.start_byte], 0) if imports else None
+        if owner is not None and not imports:
+            found = self._member(file, owner, word)
+        elif found is None and (imports or not is_member):
             found = self._bare(file, leaf, word)
         if found is not None:
             return self._said(file, found)
