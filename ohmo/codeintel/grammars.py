@@ -20,7 +20,6 @@ class Grammar:
     declares: Mapping[str, tuple[str, str]]
     scopes: frozenset[str]
     classes: frozenset[str] = frozenset()  # what ``this`` and ``self`` are an instance of
-    function: str = "language"
     ordered: bool = True  # a local name is not there before it is declared
 
 
@@ -70,7 +69,6 @@ _TYPED_SCOPES = (
     " type_alias_declaration method_signature function_signature"
 )
 _ECMA_CLASSES = types("class_declaration abstract_class_declaration class")
-_TYPESCRIPTS = (("language_typescript", (".ts", ".mts", ".cts")), ("language_tsx", (".tsx",)))
 GRAMMARS = (
     Grammar(
         name="JavaScript",
@@ -80,17 +78,13 @@ GRAMMARS = (
         classes=_ECMA_CLASSES,
         ordered=False,
     ),
-    *(
-        Grammar(
-            name="TypeScript",
-            suffixes=suffixes,
-            declares=kinds(*_ECMA, *_TYPED),
-            scopes=types(_TYPED_SCOPES),
-            classes=_ECMA_CLASSES,
-            function=function,
-            ordered=False,
-        )
-        for function, suffixes in _TYPESCRIPTS
+    Grammar(
+        name="TypeScript",
+        suffixes=(".ts", ".mts", ".cts", ".tsx"),
+        declares=kinds(*_ECMA, *_TYPED),
+        scopes=types(_TYPED_SCOPES),
+        classes=_ECMA_CLASSES,
+        ordered=False,
     ),
     Grammar(
         name="Go",

@@ -95,20 +95,15 @@ class PythonFile(SourceText):
         return on_one_line(text.rstrip(" \t\n@:"))  # @: of a decorator behind it
 
     def symbol(self, binding: Binding, container: str = "", *, doc: bool = False) -> Symbol:
+        node = binding.node
         line, byte = self.place(binding)
-        words = ""
-        if doc and isinstance(binding.node, NAMED):
-            words = (ast.get_docstring(binding.node) or "").partition("\n\n")[0]
+        column = self.character(line, byte) + 1
+        words = (ast.get_docstring(node) or "") if doc and isinstance(node, NAMED) else ""
+        text = self.head(node)
+        first = words.partition("\n\n")[0]
+        end, _ = end_of(node)
         return Symbol(
-            binding.name,
-            binding.kind,
-            self.path,
-            line,
-            self.character(line, byte) + 1,
-            end_of(binding.node)[0],
-            container,
-            self.head(binding.node),
-            words,
+            binding.name, binding.kind, self.path, line, column, end, container, text, first
         )
 
     @cached_property

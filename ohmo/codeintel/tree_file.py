@@ -3,6 +3,7 @@ lead, and what stands at a place."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -71,10 +72,10 @@ class TreeFile(SourceText):
     def _declared(self, node: Node, scope: Node) -> Iterator[Declared]:
         for leaf, way, name in ways(node):
             self.ways[leaf.start_byte] = way
-            if name and node.type == "export_statement":
-                yield Declared(name, "export", leaf, node, 0)
-            elif name:
-                yield Declared(name, "import", leaf, node, scope.id)
+            if name:
+                exports = node.type == "export_statement"
+                at = 0 if exports else scope.id
+                yield Declared(name, "export" if exports else "import", leaf, node, at)
         kind, field = self.grammar.declares.get(node.type, ("", ""))
         if kind == "variable" and scope != self.root:
             kind = "local"
@@ -87,7 +88,8 @@ class TreeFile(SourceText):
     @cached_property
     def names(self) -> dict[int, Declared]:
         """By the first byte of the name."""
-        every = (one for names in self.scopes.values() for found in names.values() for one in found)
+        inside = (names for scope, names in self.scopes.items() if scope)
+        every = (one for names in inside for found in names.values() for one in found)
         return {one.node.start_byte: one for one in every}
 
     def leaf(self, line: int, column: int) -> Node | None:
@@ -114,16 +116,14 @@ class TreeFile(SourceText):
             if one.type in self.grammar.classes or kind in ("class", "module", "interface"):
                 name = one.child_by_field_name(field)
                 containers[:0] = [text_of(name)] if name is not None else []
+        line = row + 1
+        column = self.character(line, byte) + 1
+        end = whole.end_point[0] + 1
+        text = on_one_line(head.strip().removesuffix("{"))
+        container = ".".join(containers)
+        doc = self.comment_above(whole)
         return Symbol(
-            declared.name,
-            declared.kind,
-            self.path,
-            row + 1,
-            self.character(row + 1, byte) + 1,
-            whole.end_point[0] + 1,
-            ".".join(containers),
-            on_one_line(head.strip().removesuffix("{")),
-            self.comment_above(whole),
+            declared.name, declared.kind, self.path, line, column, end, container, text, doc
         )
 
     def comment_above(self, node: Node) -> str:
@@ -162,44 +162,50 @@ def bound_in(pattern: Node) -> Iterator[Node]:
 
 
 def ways(node: Node) -> Iterator[tuple[Node, Way, str]]:
-    """Names in an import, where each leads, and which name it binds here, empty: none."""
-    if node.type == "import_spec":  # of Go
-        path = node.child_by_field_name("path")
-        leaf = node.child_by_field_name("name")
-        if path is not None and path.named_child_count:
-            parts = [part for part in text_of(path).strip('"`').split("/") if part]
-            version = len(parts) > 1 and parts[-1][:1] == "v" and parts[-1][1:].isdigit()
-            name = (
-                text_of(leaf)
-                if leaf is not None
-                else "".join(parts[-2:][: -1 if version else 2][-1:])
-            )
-            yield leaf or path.named_children[0], ("/".join(parts),), name
-    elif node.type == "import_declaration" and node.named_children[0].type == "scoped_identifier":
-        leaf = node.named_children[0].child_by_field_name("name")  # of Java
-        if leaf is not None and node.named_child_count == 1:
+    """Names in an import or export, where each leads, and which name it binds, empty: none."""
+    if node.type == "import_spec":
+        yield from go_way(node)
+    elif node.type == "import_declaration" and node.named_child_count == 1:  # of Java
+        leaf = node.named_children[0].child_by_field_name("name")
+        if leaf is not None:
             yield leaf, tuple(text_of(node.named_children[0]).split(".")), text_of(leaf)
     elif node.type == "use_declaration":
-        for leaf in walk(node):
-            if leaf.type in ("identifier", "self"):
-                yield rust_way(leaf)
+        yield from (rust_way(leaf) for leaf in walk(node) if leaf.type in ("identifier", "self"))
+    elif node.type in ("import_statement", "export_statement"):
+        yield from ecma_ways(node)
+
+
+def go_way(node: Node) -> Iterator[tuple[Node, Way, str]]:
+    leaf = node.child_by_field_name("name")
+    for path in node.children_by_field_name("path"):
+        parts = [part for part in text_of(path).strip('"`').split("/") if part]
+        own = parts[:-1] if re.fullmatch(r"v\d+", parts[-1]) and parts[1:] else parts
+        yield leaf or path.named_children[0], ("/".join(parts),), text_of(leaf) if leaf else own[-1]
+
+
+def ecma_ways(node: Node) -> Iterator[tuple[Node, Way, str]]:
+    """The first name of a way is the file, empty: this one."""
     source = node.child_by_field_name("source")
-    if source is None or node.type not in ("import_statement", "export_statement"):
+    if source is None:
+        own = node.child_by_field_name("declaration") or node.child_by_field_name("value")
+        leaf = own.child_by_field_name("name") or own if own is not None else None
+        if leaf is not None and any(one.type == "default" for one in node.children):
+            yield leaf, ("", text_of(leaf)), "default"
         return
     path = text_of(source).strip("'\"`")
+    if any(one.type == "*" for one in node.children):
+        yield source, (path,), "*"
     for leaf in walk(node):
         over = leaf.parent
         if leaf.type != "identifier" or over is None:
             continue
         if over.type in ("import_specifier", "export_specifier"):
-            name = over.child_by_field_name("name")
+            name = over.child_by_field_name("name") or leaf
             bound = over.child_by_field_name("alias") or name
-            if name is not None:
-                yield leaf, (path, text_of(name)), text_of(leaf) if leaf == bound else ""
-        elif over.type == "import_clause":
-            yield leaf, (path, "default"), text_of(leaf)
-        elif over.type == "namespace_import":
-            yield leaf, (path,), text_of(leaf)
+            yield leaf, (path, text_of(name)), text_of(leaf) if leaf == bound else ""
+        elif over.type in ("import_clause", "namespace_import"):
+            whole = over.type == "namespace_import"
+            yield leaf, (path,) if whole else (path, "default"), text_of(leaf)
 
 
 def rust_way(leaf: Node) -> tuple[Node, Way, str]:

@@ -14,17 +14,10 @@ from ohmo.codeintel.words import Definition, Symbol
 
 BY_NAME = "by name only: the grammar does not say whose it is"
 _ECMA_ENDINGS = ("", ".ts", ".tsx", ".d.ts", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts")
-_MEMBER_OF = {  # what is read of something else: type of the node, its fields for both
-    "member_expression": ("object", "property"),
-    "selector_expression": ("operand", "field"),
-    "field_expression": ("value", "field"),
-    "field_access": ("object", "field"),
-    "method_invocation": ("object", "name"),
-    "scoped_identifier": ("path", "name"),
-    "scoped_type_identifier": ("path", "name"),
-    "nested_type_identifier": ("module", "name"),
-    "qualified_type": ("package", "name"),
-}
+_MEMBERS_OF = types(  # nodes that begin with what a name is read of
+    "member_expression selector_expression field_expression field_access method_invocation"
+    " scoped_identifier scoped_type_identifier nested_type_identifier qualified_type"
+)
 #: They bind what comes inside of them; others (``let x = x;``) what comes behind.
 _BIND_INSIDE = types(
     "for_expression let_condition match_arm range_clause enhanced_for_statement"
@@ -126,7 +119,8 @@ class TreeNames:
 
     def _followed(self, file: TreeFile, one: Declared, depth: int) -> Place:
         """Through imports to what is imported."""
-        way = file.ways.get(one.node.start_byte, ())
+        follows = one.kind in ("import", "export")
+        way = file.ways[one.node.start_byte] if follows else ()
         return self._lead(file, way, depth) or (file, one)
 
     def _lead(self, file: TreeFile, way: Way, depth: int) -> Place | None:
@@ -146,20 +140,15 @@ class TreeNames:
         """A name as others see it in a file, through what it hands on."""
         for one in (*file.scopes[0].get(name, ()), *file.scopes[file.root.id].get(name, ())):
             return self._followed(file, one, depth + 1)
-        for node in file.root.named_children if file.grammar.name.endswith("Script") else ():
-            said = [one.type for one in node.children] if node.type == "export_statement" else []
-            source = node.child_by_field_name("source")
-            if name == "default" and name in said:
-                own = node.child_by_field_name("declaration") or node.child_by_field_name("value")
-                leaf = own.child_by_field_name("name") or own if own is not None else None
-                return self._top(file, text_of(leaf), depth + 1) if leaf is not None else None
-            if source is not None and "*" in said:
-                found = self._lead(file, (text_of(source).strip("'\"`"), name), depth + 1)
-                if found is not None:
-                    return found
+        for one in file.scopes[0].get("*", ()):
+            found = self._lead(file, (*file.ways[one.node.start_byte], name), depth + 1)
+            if found is not None:
+                return found
         return None
 
     def _ecma(self, file: TreeFile, path: str) -> TreeFile | None:
+        if not path:
+            return file
         whole = posixpath.normpath(posixpath.join(file.path, "..", path))
         plain = whole.removesuffix(".js").removesuffix(".mjs").removesuffix(".jsx")
         for start in (whole, plain) if path.startswith(".") else ():  # x.ts is imported as x.js
@@ -226,9 +215,9 @@ def owner_of(leaf: Node) -> tuple[Node | None, bool]:
         return None, parent.parent is not None and parent.parent.child_by_field_name(
             "key"
         ) == parent
-    of, name = _MEMBER_OF.get(parent.type, ("", ""))
-    owner = parent.child_by_field_name(of)
-    if owner is not None and parent.child_by_field_name(name) == leaf:
+    owner = parent.named_children[0]
+    names = [parent.child_by_field_name(field) for field in ("property", "field", "name")]
+    if parent.type in _MEMBERS_OF and leaf in names and owner != leaf:
         return owner, True
     return None, leaf.type in ("field_identifier", "property_identifier")
 

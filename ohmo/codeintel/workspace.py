@@ -24,6 +24,7 @@ from ohmo.codeintel.words import WORD, Definition, Symbol, occurrences
 
 Stamp = tuple[int, int]  # st_mtime_ns, st_size
 SourceFile = PythonFile | TreeFile
+Outline = tuple[tuple[Symbol, ...], str]  # and what could not be read
 T = TypeVar("T")
 _KEPT = 4 << 20  # characters of source whose trees stay in memory
 _OUTLINES = 5_000  # files of which only what they declare does
@@ -35,14 +36,6 @@ class Reading:
 
     stamp: Callable[[str], Stamp]
     read: Callable[[str], bytes]
-
-
-@record
-class Outline:
-    """What a file declares, and what of it could not be read."""
-
-    symbols: tuple[Symbol, ...]
-    problem: str
 
 
 class Sources:
@@ -85,7 +78,7 @@ class Sources:
         known = self._outlines.get(path)
         if known is None or known[0] != stamp:
             file = self.file(path)
-            known = self._outlines[path] = stamp, Outline(file.symbols, file.problem)
+            known = self._outlines[path] = stamp, (file.symbols, file.problem)
         return known[1]
 
 
@@ -95,7 +88,10 @@ def _tree_file(path: str, data: bytes) -> TreeFile:
         package = importlib.import_module(f"tree_sitter_{grammar.name.lower()}")
     except ImportError as error:
         raise Unreadable(f"is {grammar.name}, whose grammar is not there: {INSTALL}") from error
-    capsule: object = getattr(package, grammar.function)()
+    function = "language"
+    if grammar.name == "TypeScript":
+        function = "language_tsx" if path.endswith(".tsx") else "language_typescript"
+    capsule: object = getattr(package, function)()
     return TreeFile(path, data, grammar, Parser(Language(capsule)))
 
 
@@ -136,10 +132,10 @@ class Workspace:
 
     def document(self, path: str) -> tuple[Symbol, ...]:
         """Raises OSError, Unreadable."""
-        outline = self._sources.outline(path)
-        if outline.problem:
-            self.unread[path] = outline.problem
-        return outline.symbols
+        symbols, problem = self._sources.outline(path)
+        if problem:
+            self.unread[path] = problem
+        return symbols
 
     def _tried(self, read: Callable[[str], T], path: str) -> T | None:
         """None where it cannot be read, which is noted."""
