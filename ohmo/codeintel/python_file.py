@@ -110,17 +110,16 @@ class PythonFile(SourceText):
     def symbols(self) -> tuple[Symbol, ...]:
         """What module and classes bind, in the order of the file."""
         found: list[Symbol] = []
-        open_: list[tuple[Scope, str]] = [(self.module, "")]
+        open_ = [self.module]
         while open_:
-            scope, container = open_.pop()
+            scope = open_.pop()
             for bindings in scope.bindings.values():
                 shown = bindings if isinstance(bindings[0].node, NAMED) else bindings[:1]
-                for binding in shown:
-                    if binding.kind == "import":
-                        continue
-                    found.append(self.symbol(binding, container))
-                    if isinstance(binding.node, ast.ClassDef):
-                        open_.append((binding.scope.inner(binding.node), found[-1].dotted))
+                for one in shown:
+                    if one.kind != "import":
+                        found.append(self.symbol(one, scope.dotted))
+                    if isinstance(one.node, ast.ClassDef):
+                        open_.append(one.scope.inner(one.node))
         return tuple(sorted(found, key=lambda one: (one.line, one.column)))
 
 

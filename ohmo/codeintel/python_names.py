@@ -25,7 +25,6 @@ from ohmo.codeintel.words import Definition, Symbol, on_one_line
 
 _DEEPEST = 120  # names followed for one answer
 _FROM = re.compile(r"from\s+([.\w]+)$")
-_MADE_BY_CLASS = ("__new__", "__init_subclass__", "__class_getitem__")
 
 
 @record
@@ -67,7 +66,7 @@ class PythonNames:
             return None
         if isinstance(thing, Found):
             source = self._load(thing.scope.path) or file
-            container = container_of(thing.scope)
+            container = thing.scope.dotted
             symbols = tuple(source.symbol(one, container, doc=True) for one in thing.bindings)
             return Definition((thing.scope.path, *start_of(thing.scope.node), thing.name), symbols)
         if thing.kind == "module":
@@ -143,7 +142,7 @@ class PythonNames:
         self._asked.add((module.path, name))
         found: Thing | None = None
         for statement in reversed(module.stars):
-            file = self._file(self._source(statement, module.path))
+            file = self._load(self._source(statement, module.path).path)
             if found is None and file is not None and is_exported(file.module, name):
                 found = self._lookup(file.module, name)
         self._asked.discard((module.path, name))
@@ -154,21 +153,17 @@ class PythonNames:
         kinds = {binding.kind for binding in found.bindings}
         if "import" not in kinds or kinds & {"class", "function", "method"}:
             return found
-        things: list[Thing] = []
-        for binding in found.bindings:
-            alias = binding.node
-            if isinstance(alias, ast.alias) and self._left > 0:
-                self._left -= 1
-                thing: Thing | None = self._module(
-                    alias.name if alias.asname else alias.name.split(".")[0], found.scope.path
-                )
-                if isinstance(binding.statement, ast.ImportFrom):
-                    thing = self._imported(found.scope.path, binding.statement, alias)
-                things += [thing] if thing is not None else []
-        inside = [one for one in things if isinstance(one, Found) or one.kind != "outside"]
-        return next(iter([*inside, *things]), found)
+        things: list[Thing | None] = [
+            self._imported(found.scope.path, one.statement, one.node)
+            for one in found.bindings
+            if isinstance(one.node, ast.alias)
+        ]
+        known = sorted(filter(None, things), key=is_outside)
+        return known[0] if known else found
 
-    def _imported(self, path: str, node: ast.ImportFrom, alias: ast.alias) -> Thing | None:
+    def _imported(self, path: str, node: ast.stmt | None, alias: ast.alias) -> Thing | None:
+        if not isinstance(node, ast.ImportFrom):
+            return self._module(alias.name if alias.asname else alias.name.partition(".")[0], path)
         source = self._source(node, path)
         if source.path == path:  # a package that imports what lies in it
             below = self._modules.below(path, alias.name)
@@ -185,11 +180,6 @@ class PythonNames:
             return Value("outside", dotted=dotted)
         return Value("module", path=found)
 
-    def _file(self, value: Thing | None) -> PythonFile | None:
-        if isinstance(value, Value) and value.kind == "module" and value.path:
-            return self._load(value.path)
-        return None
-
     def _member(self, value: Value | None, name: str) -> Thing | None:
         if value is None or self._left <= 0:
             return None
@@ -197,7 +187,7 @@ class PythonNames:
         if value.kind == "outside":
             return Value("outside", dotted=f"{value.dotted}.{name}")
         if value.kind == "module":
-            file = self._file(value)
+            file = self._load(value.path)
             found = self._lookup(file.module, name) if file is not None else None
             if found is not None:
                 return found
@@ -225,12 +215,13 @@ class PythonNames:
                 order.remove(one)  # a shared one comes after all that come from it
             order.append(one)
             if one is not None:
-                open_.extend([self._class(base, one.outer) for base in bases_of(one)][::-1])
+                open_.extend([self._class(base, one) for base in one.bases][::-1])
         return order
 
-    def _class(self, node: ast.expr, scope: Scope | None) -> Scope | None:
-        base = node.value if isinstance(node, ast.Subscript) else node
-        value = self._infer(base, scope) if scope is not None else None
+    def _class(self, base: ast.expr, scope: Scope) -> Scope | None:
+        """One that a class comes from."""
+        node = base.value if isinstance(base, ast.Subscript) else base
+        value = self._infer(node, scope.outer or scope)
         return value.scope if value is not None and value.kind == "class" else None
 
     def _parameter(self, value: Value | None, name: str) -> Thing | None:
@@ -238,9 +229,9 @@ class PythonNames:
         if value is None or value.scope is None:
             return None
         if value.kind == "function":
-            bindings = value.scope.bindings.get(name, ())
-            found = tuple(one for one in bindings if one.kind == "parameter")
-            return Found(name, value.scope, tuple(bindings)) if found else None
+            own = value.scope.bindings.get(name, ())
+            takes = any(one.kind == "parameter" for one in own)
+            return Found(name, value.scope, tuple(own)) if takes else None
         if value.kind != "class":
             return None
         made = self._value(self._member(Value("instance", scope=value.scope), "__init__"))
@@ -254,22 +245,18 @@ class PythonNames:
         """What is sure about a name: also its bindings must agree."""
         if thing is None or isinstance(thing, Value):
             return thing
-        if self._left <= 0:
-            return None
-        self._left -= 1
         last = thing.bindings[-1]
         if isinstance(last.node, ast.ClassDef):
             return Value("class", scope=thing.scope.inner(last.node))
         if isinstance(last.node, FUNCTIONS):
-            function = Value("function", scope=last.scope.inner(last.node))
+            function = last.scope.inner(last.node)
             read = decorated_with(last.node, ("property", "cached_property"))
-            return self._returned(function) if read else function
+            return self._returned(function) if read else Value("function", scope=function)
         alone = len(thing.bindings) == 1
         outer = thing.scope.outer
         method = thing.scope.node
         if alone and outer is not None and outer.is_class and receiver_of(method) == thing.name:
             by_class = decorated_with(method, ("classmethod",))
-            by_class = by_class or getattr(method, "name", "") in _MADE_BY_CLASS
             return Value("class" if by_class else "instance", scope=outer)
         for one in thing.bindings:
             if one.annotation is not None:
@@ -303,47 +290,33 @@ class PythonNames:
             return self._value(self._member(self._infer(node.value, scope), node.attr))
         awaited = isinstance(node, ast.Await)
         call = node.value if isinstance(node, ast.Await) else node
-        return self._called(call, scope, awaited) if isinstance(call, ast.Call) else None
-
-    def _called(self, node: ast.Call, scope: Scope, awaited: bool) -> Value | None:
-        name = node.func
-        if isinstance(name, ast.Name) and name.id == "super" and not node.args:
+        if not isinstance(call, ast.Call):
+            return None
+        if isinstance(call.func, ast.Name) and call.func.id == "super" and not call.args:
             return self.superclass(scope)
-        value = self._infer(name, scope)
-        if value is not None and value.kind == "class":
-            return Value("instance", scope=value.scope)
+        value = self._infer(call.func, scope)
         if value is None or value.scope is None:
             return None
+        if value.kind == "class":
+            return Value("instance", scope=value.scope)
         is_async = isinstance(value.scope.node, ast.AsyncFunctionDef)
-        return self._returned(value) if is_async is awaited else None
+        return self._returned(value.scope) if is_async is awaited else None
 
-    def _returned(self, value: Value) -> Value | None:
-        node = value.scope.node if value.scope is not None else None
-        if value.scope is None or not isinstance(node, FUNCTIONS):
-            return None
-        return self._annotated(node.returns, value.scope.outer or value.scope)
+    def _returned(self, function: Scope) -> Value | None:
+        returns: ast.expr | None = getattr(function.node, "returns", None)
+        return self._annotated(returns, function.outer or function)
 
     def superclass(self, scope: Scope) -> Value | None:
         """The next class, where there is one only."""
         here: Scope | None = scope
         while here is not None and not here.is_class:
             here = here.outer
-        if here is None or len(bases_of(here)) != 1:
-            return None
-        base = self._class(bases_of(here)[0], here.outer)
+        base = self._class(here.bases[0], here) if here and len(here.bases) == 1 else None
         return None if base is None else Value("instance", scope=base)
 
 
-def container_of(scope: Scope | None) -> str:
-    names: list[str] = []
-    while scope is not None:
-        names += filter(None, [getattr(scope.node, "name", None)])
-        scope = scope.outer
-    return ".".join(reversed(names))
-
-
-def bases_of(scope: Scope) -> list[ast.expr]:
-    return getattr(scope.node, "bases", [])
+def is_outside(thing: Thing) -> bool:
+    return isinstance(thing, Value) and thing.kind == "outside"
 
 
 def is_exported(module: Scope, name: str) -> bool:
@@ -351,9 +324,5 @@ def is_exported(module: Scope, name: str) -> bool:
     listed = [each.value for each in module.bindings.get("__all__", ())]
     if not listed or not all(isinstance(one, (ast.List, ast.Tuple)) for one in listed):
         return not name.startswith("_")
-    return any(
-        isinstance(each, ast.Constant) and each.value == name
-        for one in listed
-        if one is not None
-        for each in ast.walk(one)
-    )
+    entries = (each for one in listed if one is not None for each in ast.iter_child_nodes(one))
+    return any(isinstance(each, ast.Constant) and each.value == name for each in entries)

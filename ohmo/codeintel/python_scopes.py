@@ -46,6 +46,9 @@ class Scope:
         self.outer = outer
         self.module: Scope = self if outer is None else outer.module
         self.is_class = isinstance(node, ast.ClassDef)
+        self.bases: list[ast.expr] = getattr(node, "bases", [])
+        names = (outer.dotted if outer is not None else "", getattr(node, "name", ""))
+        self.dotted = ".".join(filter(None, names))
         self.bindings: dict[str, list[Binding]] = {}
         self.globals: set[str] = set()
         self.nonlocals: set[str] = set()
