@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import bisect
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from ohmo.codeintel.python_scopes import COMPREHENSIONS, NAMED, Binding, Scope, end_of, start_of
@@ -49,9 +49,7 @@ class PythonFile(SourceText):
         while (below := child_at(chain[-1][0], at)) is not None:
             chain.append(below)
             if isinstance(below[0], ast.JoinedStr):
-                chain += inside(below[0], lambda node: _names(node, word, at)) or inside(
-                    below[0], lambda node: _names(node, word)
-                )
+                chain += inside(below[0], word, at) or inside(below[0], word, None)
                 break
         return chain
 
@@ -128,8 +126,9 @@ def _children(node: ast.AST) -> Iterator[Step]:
         if isinstance(value, ast.AST):
             yield value, field
         elif isinstance(value, list):
-            every: list[object] = value
-            yield from ((each, field) for each in every if isinstance(each, ast.AST))
+            for each in value:  # pyright: ignore[reportUnknownVariableType] - a list of the tree
+                if isinstance(each, ast.AST):
+                    yield each, field
 
 
 def child_at(node: ast.AST, at: Position) -> Step | None:
@@ -152,19 +151,15 @@ def _start(node: ast.AST) -> Position:
     return start_of(decorators[0] if decorators else node)
 
 
-def inside(node: ast.AST, wanted: Callable[[ast.AST], bool]) -> list[Step]:
-    """The way down to the first node that is wanted, empty: there is none."""
+def inside(node: ast.AST, word: str, at: Position | None) -> list[Step]:
+    """The way down to the first node that names a word, there or (None) anywhere."""
     for step in _children(node):
-        way = [] if wanted(step[0]) else inside(step[0], wanted)
-        if way or wanted(step[0]):
+        line, column = end_of(step[0])
+        place = line, column - len(word.encode())
+        if word in (getattr(step[0], "id", ""), getattr(step[0], "attr", "")):
+            if at in (None, place):
+                return [step]
+        way = inside(step[0], word, at)
+        if way:
             return [step, *way]
     return []
-
-
-def _names(node: ast.AST, word: str, at: Position | None = None) -> bool:
-    if isinstance(node, ast.Name):
-        return node.id == word and at in (None, start_of(node))
-    if isinstance(node, ast.Attribute):
-        line, column = end_of(node)
-        return node.attr == word and at in (None, (line, column - len(word.encode())))
-    return False

@@ -13,12 +13,6 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 NAMED = (*FUNCTIONS, ast.ClassDef)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _BLOCKS = ("finalbody", "orelse", "handlers", "body", "cases")
-_WITH_BLOCKS = frozenset(
-    (
-        *(ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.TryStar),
-        *(ast.ExceptHandler, ast.Match, ast.match_case),
-    )
-)
 _WITH_TARGET = (ast.NamedExpr, ast.AugAssign, ast.For, ast.AsyncFor, ast.comprehension)
 Assigned = tuple[ast.Name | ast.Attribute, ast.expr | None, ast.expr | None]
 
@@ -62,7 +56,8 @@ class Scope:
             every = [*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg]
             for arg in filter(None, every):
                 starred = arg is args.vararg or arg is args.kwarg
-                self.bind(arg.arg, "parameter", arg, None, None if starred else arg.annotation)
+                annotation = None if starred else arg.annotation
+                self.bind(Binding(arg.arg, "parameter", arg, self, None, annotation))
         if isinstance(node, (ast.Module, *NAMED)):
             for statement in statements(node.body):
                 self._statement(statement)
@@ -73,18 +68,10 @@ class Scope:
             self._inner[node] = Scope(self.path, node, self)
         return self._inner[node]
 
-    def bind(
-        self,
-        name: str,
-        kind: str,
-        node: ast.AST,
-        value: ast.expr | None = None,
-        annotation: ast.expr | None = None,
-        statement: ast.Import | ast.ImportFrom | None = None,
-    ) -> None:
-        holder = self.module if name in self.globals else self
+    def bind(self, binding: Binding) -> None:
+        name = binding.name
         if name not in self.nonlocals:
-            binding = Binding(name, kind, node, self, value, annotation, statement)
+            holder = self.module if name in self.globals else self
             every = holder.bindings.setdefault(name, [])
             every.append(binding)
             if len(every) > 1:
@@ -93,29 +80,30 @@ class Scope:
     def assign(self, node: ast.AST) -> None:
         for target, value, annotation in assigned(node):
             if isinstance(target, ast.Name):
-                self.bind(target.id, "variable", target, value, annotation)
+                self.bind(Binding(target.id, "variable", target, self, value, annotation))
 
     def _statement(self, node: ast.AST) -> None:
         if isinstance(node, (ast.AnnAssign, ast.Assign)):  # most are
             self.assign(node)
         elif isinstance(node, FUNCTIONS):
-            self.bind(node.name, "method" if self.is_class else "function", node)
+            kind = "method" if self.is_class else "function"
+            self.bind(Binding(node.name, kind, node, self))
         elif isinstance(node, ast.ClassDef):
-            self.bind(node.name, "class", node)
+            self.bind(Binding(node.name, "class", node, self))
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             for alias in node.names:
                 if isinstance(node, ast.ImportFrom) and alias.name == "*":
                     self.stars.append(node)
                 else:
                     name = alias.asname or alias.name.partition(".")[0]
-                    self.bind(name, "import", alias, statement=node)
+                    self.bind(Binding(name, "import", alias, self, statement=node))
         elif isinstance(node, ast.ExceptHandler) and node.name is not None:
-            self.bind(node.name, "variable", node)
+            self.bind(Binding(node.name, "variable", node, self))
         elif isinstance(node, ast.match_case):
             for each in ast.walk(node.pattern):
                 name = getattr(each, "rest" if isinstance(each, ast.MatchMapping) else "name", None)
                 if name is not None:
-                    self.bind(name, "variable", each)
+                    self.bind(Binding(name, "variable", each, self))
         elif isinstance(node, ast.Global):
             self.globals.update(node.names)
         elif isinstance(node, ast.Nonlocal):
@@ -152,7 +140,7 @@ def statements(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
     while open_:
         node = open_.pop()
         yield node
-        if type(node) in _WITH_BLOCKS:
+        if not isinstance(node, NAMED) and (hasattr(node, "body") or isinstance(node, ast.Match)):
             for block in _BLOCKS:
                 open_.extend(reversed(getattr(node, block, ())))
 
@@ -161,6 +149,7 @@ def assigned(node: ast.AST) -> Iterator[Assigned]:
     """Names and attributes that a node binds, each with its own value and its annotation."""
     value: ast.expr | None = None
     annotation: ast.expr | None = None
+    targets: Sequence[ast.expr]
     if isinstance(node, ast.AnnAssign):
         targets = [node.target]
         value = node.value
@@ -175,7 +164,7 @@ def assigned(node: ast.AST) -> Iterator[Assigned]:
         targets = [item.optional_vars for item in node.items if item.optional_vars is not None]
     else:
         return
-    open_ = targets[::-1]
+    open_ = list(reversed(targets))
     while open_:
         target = open_.pop()
         if isinstance(target, (ast.Name, ast.Attribute)):

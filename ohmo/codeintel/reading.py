@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import io
-import re
 import tokenize
 from functools import cached_property
 
@@ -70,14 +69,11 @@ def parsed(text: str) -> tuple[ast.Module, str]:
 
 
 def cut(lines: list[str], start: int, level: int) -> None:
-    """Leaves out, in place: first the line and what is indented below
-    it, then its function or class, then all of its block."""
-    if level > 1:
-        header = re.compile(r"\s*(?:async\s+def|def|class)\b" if level == 2 else r"\S")
-        most = max(_indent(lines[start]), 1)
-        while start > 0 and not (
-            header.match(lines[start]) and (level > 2 or _indent(lines[start]) < most)
-        ):
+    """Leaves out, in place: the line and what is indented below it; with each further level the
+    block around that."""
+    for _ in range(level - 1):
+        most = _indent(lines[start])
+        while start > 0 and (not lines[start].strip() or _indent(lines[start]) >= most):
             start -= 1
     indent = _indent(lines[start])
     end = start + 1

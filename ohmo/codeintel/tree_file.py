@@ -165,12 +165,9 @@ def ways(node: Node) -> Iterator[tuple[Node, Way, str]]:
     """Names in an import or export, where each leads, and which name it binds, empty: none."""
     if node.type == "import_spec":
         yield from go_way(node)
-    elif node.type == "import_declaration" and node.named_child_count == 1:  # of Java
-        leaf = node.named_children[0].child_by_field_name("name")
-        if leaf is not None:
-            yield leaf, tuple(text_of(node.named_children[0]).split(".")), text_of(leaf)
-    elif node.type == "use_declaration":
-        yield from (rust_way(leaf) for leaf in walk(node) if leaf.type in ("identifier", "self"))
+    elif node.type in ("use_declaration", "import_declaration"):
+        parts = (leaf for leaf in walk(node) if leaf.type in ("identifier", "self"))
+        yield from map(scoped_way, parts)
     elif node.type in ("import_statement", "export_statement"):
         yield from ecma_ways(node)
 
@@ -208,19 +205,20 @@ def ecma_ways(node: Node) -> Iterator[tuple[Node, Way, str]]:
             yield leaf, (path,) if whole else (path, "default"), text_of(leaf)
 
 
-def rust_way(leaf: Node) -> tuple[Node, Way, str]:
-    """``use a::{b as c};``: both lead to ``a::b``, and c is bound."""
+def scoped_way(leaf: Node) -> tuple[Node, Way, str]:
+    """``use a::{b as c};``: both lead to ``a::b``, and c is bound. The same for Java."""
     way: Way = (text_of(leaf),)
     bound = text_of(leaf)
     below = leaf
     for node in above(leaf):
-        path = node.child_by_field_name("path")
-        if node.type == "use_declaration":
+        path = node.child_by_field_name("path") or node.child_by_field_name("scope")
+        if node.type in ("use_declaration", "import_declaration"):
+            bound = bound if below == node.named_children[-1] else ""  # a.* binds nothing
             break
         if path == below or node.type == "use_wildcard":
             bound = ""
         elif path is not None:
-            names = tuple(text_of(path).split("::"))
+            names = tuple(re.findall(r"\w+", text_of(path)))
             way = names if node.type == "use_as_clause" else (*names, *way)
         below = node
     if leaf.type == "self" and len(way) > 1:

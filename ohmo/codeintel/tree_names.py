@@ -131,8 +131,10 @@ class TreeNames:
         if language == "Go":
             folder = self.go_folder(way[0])
             return self._in_folder(folder, (".go",), way[1]) if folder is not None else None
-        if language == "Java":
-            return self.java_import(way)
+        if language == "Java":  # a class, or what is static in one
+            whole = [one for one in self._paths if one.endswith(f"/{'/'.join(way)}.java")]
+            owner = [one for one in self._paths if one.endswith(f"/{'/'.join(way[:-1])}.java")]
+            return self._among(whole, way[-1], ()) or self._among(owner, way[-1], MEMBERS)
         source = self._rust_module(file, way) if language == "Rust" else self._ecma(file, way[0])
         return self._top(source, way[-1], depth) if source is not None else None
 
@@ -157,17 +159,6 @@ class TreeNames:
                     return self._load(f"{start}{ending}")
         return None
 
-    def java_import(self, way: Way) -> Place | None:
-        for owner in (way, way[:-1]):  # a class, or what is static in one
-            ending = f"/{'/'.join(owner)}.java"
-            for path in sorted(one for one in self._paths if one.endswith(ending)):
-                source = self._load(path)
-                for names in source.scopes.values() if source is not None else ():
-                    for one in names.get(way[-1], ()):
-                        if source is not None and one.kind != "constructor":
-                            return source, one
-        return None
-
     def go_folder(self, path: str) -> str | None:
         """By the longest end of the import's path that is a folder here (the rest is the name of
         the module, which go.mod says)."""
@@ -180,11 +171,16 @@ class TreeNames:
         return None
 
     def _in_folder(self, folder: str, suffixes: tuple[str, ...], word: str) -> Place | None:
-        for path in sorted(self._paths):
-            if path.endswith(suffixes) and path.rpartition("/")[0] == folder:
-                source = self._load(path)
-                for one in source.scopes[source.root.id].get(word, ()) if source else ():
-                    if source is not None and one.kind not in ("import", *MEMBERS):
+        paths = (one for one in self._paths if one.rpartition("/")[0] == folder)
+        return self._among([one for one in paths if one.endswith(suffixes)], word, ())
+
+    def _among(self, paths: list[str], word: str, kinds: tuple[str, ...]) -> Place | None:
+        """The first in these files: at their top, or of these kinds."""
+        for source in filter(None, map(self._load, sorted(paths))):
+            for scope, names in source.scopes.items():
+                for one in names.get(word, ()):
+                    top = scope == source.root.id and one.kind not in ("import", *MEMBERS)
+                    if top or one.kind in kinds:
                         return source, one
         return None
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import importlib
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
@@ -43,8 +42,7 @@ class Sources:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._trees: OrderedDict[str, tuple[Stamp, SourceFile]] = OrderedDict()
-        self._kept = 0
+        self._trees: Recent[str, tuple[Stamp, SourceFile]] = Recent(_OUTLINES)
         self._outlines: Recent[str, tuple[Stamp, Outline]] = Recent(_OUTLINES)
 
     def text(self, path: str) -> str:
@@ -59,17 +57,17 @@ class Sources:
         if not path.endswith(SUFFIXES):
             raise Unreadable("is no source code of a known language; Grep finds lines in it")
         stamp = self._reading.stamp(path)
-        known = self._trees.pop(path, None)
-        self._kept -= len(known[1].text) if known is not None else 0
+        known = self._trees.get(path)
         if known is None or known[0] != stamp:
             data = self._reading.read(path)
             python = path.endswith(PYTHON)
             known = stamp, PythonFile(path, data) if python else _tree_file(path, data)
+            left = _KEPT - len(known[1].text)
+            for other, (_, kept) in [*reversed(self._trees.items())]:
+                left -= len(kept.text)
+                if left < 0 or other == path:
+                    del self._trees[other]
         self._trees[path] = known
-        self._kept += len(known[1].text)
-        while self._kept > _KEPT and len(self._trees) > 1:
-            _, (_, gone) = self._trees.popitem(last=False)
-            self._kept -= len(gone.text)
         return known[1]
 
     def outline(self, path: str) -> Outline:
@@ -164,15 +162,22 @@ class Workspace:
         """Those whose dotted name holds the words, the likeliest first."""
         wanted = query.casefold()
         last = wanted.rpartition(".")[2]
-        found: list[tuple[int, str, int, Symbol]] = []
-        for path, _ in self._each(SUFFIXES, set()):
-            for one in self._tried(self.document, path) or ():
-                name = one.name.casefold()
-                if last in name and wanted in one.dotted.casefold():
-                    rank = 2 if name.startswith(last) else 3
-                    rank = 0 if one.name == query else 1 if name == last else rank
-                    found.append((rank, one.path, one.line, one))
-        return [one for *_, one in sorted(found, key=lambda each: each[:3])]
+
+        def rank(one: Symbol) -> tuple[bool, bool, bool, str, int]:
+            name = one.name.casefold()
+            first = one.name != query, name != last, not name.startswith(last)
+            return *first, one.path, one.line
+
+        found = (self._tried(self.document, path) or () for path, _ in self._each(SUFFIXES, set()))
+        return sorted(
+            (
+                one
+                for symbols in found
+                for one in symbols
+                if wanted in one.dotted.casefold() and last in one.name.casefold()
+            ),
+            key=rank,
+        )
 
     def named(self, name: str, suffixes: tuple[str, ...] = SUFFIXES) -> list[Symbol]:
         """Exactly so; ``A.b`` is b in A."""
