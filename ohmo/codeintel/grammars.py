@@ -41,9 +41,8 @@ def types(words: str) -> frozenset[str]:
 
 _ECMA = (
     "function function_declaration generator_function_declaration",
-    "class class_declaration",
-    "method method_definition",
-    "field field_definition.property",
+    "type class_declaration",
+    "member method_definition field_definition.property",
     "variable variable_declarator",
     "local catch_clause.parameter for_in_statement.left",
 )
@@ -54,14 +53,10 @@ _ECMA_SCOPES = (
 )
 _TYPED = (
     "function function_signature",
-    "class abstract_class_declaration",
-    "interface interface_declaration",
-    "type type_alias_declaration",
-    "enum enum_declaration",
-    "module internal_module",
-    "member enum_assignment",
-    "method method_signature abstract_method_signature",
-    "field public_field_definition property_signature",
+    "type abstract_class_declaration interface_declaration type_alias_declaration enum_declaration",
+    "type internal_module",
+    "member enum_assignment method_signature abstract_method_signature public_field_definition",
+    "member property_signature",
     "parameter required_parameter.pattern optional_parameter.pattern type_parameter",
 )
 _TYPED_SCOPES = (
@@ -91,9 +86,8 @@ GRAMMARS = (
         suffixes=(".go",),
         declares=kinds(
             "function function_declaration",
-            "method method_declaration method_elem",
             "type type_spec type_alias",
-            "field field_declaration",
+            "member method_declaration method_elem field_declaration",
             "variable const_spec var_spec",
             "local short_var_declaration.left range_clause.left receive_statement.left",
             "parameter parameter_declaration variadic_parameter_declaration",
@@ -110,16 +104,10 @@ GRAMMARS = (
         name="Rust",
         suffixes=(".rs",),
         declares=kinds(
-            "function function_item function_signature_item",
-            "struct struct_item union_item",
-            "enum enum_item",
-            "interface trait_item",
-            "module mod_item",
-            "constant const_item static_item",
-            "type type_item",
-            "macro macro_definition",
-            "member enum_variant",
-            "field field_declaration",
+            "function function_item function_signature_item macro_definition",
+            "type struct_item union_item enum_item trait_item mod_item type_item",
+            "variable const_item static_item",
+            "member enum_variant field_declaration",
             "local let_declaration.pattern let_condition.pattern for_expression.pattern",
             "local match_arm.pattern",
             "parameter parameter.pattern closure_parameters.* type_parameter",
@@ -135,11 +123,9 @@ GRAMMARS = (
         name="Java",
         suffixes=(".java",),
         declares=kinds(
-            "class class_declaration record_declaration",
-            "interface interface_declaration annotation_type_declaration",
-            "enum enum_declaration",
-            "member enum_constant",
-            "method method_declaration",
+            "type class_declaration record_declaration interface_declaration enum_declaration",
+            "type annotation_type_declaration",
+            "member enum_constant method_declaration",
             "constructor constructor_declaration",
             "local variable_declarator catch_formal_parameter enhanced_for_statement resource",
             "parameter formal_parameter inferred_parameters.* type_parameter.*",
@@ -155,10 +141,8 @@ GRAMMARS = (
         ),
     ),
 )
-#: Another kind for what is declared directly in what holds members.
-IN_CLASSES = {"function": "method", "local": "field"}
-HOLD_MEMBERS = ("impl_item", "trait_item", "class_body", "interface_body", "enum_body")
+#: What is declared directly in them is a member of something.
+HOLD_MEMBERS = types("impl_item trait_item class_body interface_body enum_body")
 BY_SUFFIX = {suffix: grammar for grammar in GRAMMARS for suffix in grammar.suffixes}
-MEMBERS = ("method", "field", "member")
 PYTHON = (".py", ".pyi")
 SUFFIXES = (*PYTHON, *BY_SUFFIX)

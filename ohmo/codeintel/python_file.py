@@ -155,10 +155,9 @@ def inside(node: ast.AST, word: str, at: Position | None) -> list[Step]:
     """The way down to the first node that names a word, there or (None) anywhere."""
     for step in _children(node):
         line, column = end_of(step[0])
-        place = line, column - len(word.encode())
-        if word in (getattr(step[0], "id", ""), getattr(step[0], "attr", "")):
-            if at in (None, place):
-                return [step]
+        named = word in (getattr(step[0], "id", ""), getattr(step[0], "attr", ""))
+        if named and at in (None, (line, column - len(word.encode()))):
+            return [step]
         way = inside(step[0], word, at)
         if way:
             return [step, *way]

@@ -10,7 +10,7 @@ from functools import cached_property
 from tree_sitter import Node, Parser
 
 from channels.record import record
-from ohmo.codeintel.grammars import HOLD_MEMBERS, IN_CLASSES, Grammar
+from ohmo.codeintel.grammars import HOLD_MEMBERS, Grammar
 from ohmo.codeintel.reading import SourceText
 from ohmo.codeintel.words import Symbol, on_one_line
 
@@ -77,10 +77,10 @@ class TreeFile(SourceText):
                 at = 0 if exports else scope.id
                 yield Declared(name, "export" if exports else "import", leaf, node, at)
         kind, field = self.grammar.declares.get(node.type, ("", ""))
-        if kind == "variable" and scope != self.root:
+        if kind in ("function", "local", "variable") and scope.type in HOLD_MEMBERS:
+            kind = "member"
+        elif kind == "variable" and scope != self.root and self.grammar.name != "Rust":
             kind = "local"
-        if scope.type in HOLD_MEMBERS:
-            kind = IN_CLASSES.get(kind, kind)
         for pattern in node.named_children if field == "*" else node.children_by_field_name(field):
             for leaf in bound_in(pattern) if kind else ():
                 yield Declared(text_of(leaf), kind, leaf, node, scope.id)
@@ -113,7 +113,7 @@ class TreeFile(SourceText):
         containers: list[str] = []
         for one in above(whole):
             kind, field = self.grammar.declares.get(one.type, ("", "type"))
-            if one.type in self.grammar.classes or kind in ("class", "module", "interface"):
+            if one.type in self.grammar.classes or kind == "type":
                 name = one.child_by_field_name(field)
                 containers[:0] = [text_of(name)] if name is not None else []
         line = row + 1

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from tree_sitter import Node
 
-from ohmo.codeintel.grammars import MEMBERS, types
+from ohmo.codeintel.grammars import types
 from ohmo.codeintel.tree_file import Declared, TreeFile, Way, above, text_of
 from ohmo.codeintel.words import Definition, Symbol
 
@@ -46,17 +46,19 @@ class TreeNames:
     def definition(self, file: TreeFile, line: int, column: int, word: str) -> Definition | None:
         """Of the word at a place, which counts lines from 1 and characters from 0."""
         leaf = file.leaf(line, column)
-        declared = file.names.get(leaf.start_byte) if leaf is not None else None
-        if leaf is None or word.lstrip("#") != (
-            declared.name if declared is not None and declared.node == leaf else text_of(leaf)
-        ).lstrip("#"):
+        if leaf is None:
             return None
-        if declared is not None and declared.node == leaf:
-            return self._said(file, self._followed(file, declared, 0))
+        declared = file.names.get(leaf.start_byte)
+        binds = declared is not None and declared.node == leaf
+        here = declared.name if declared is not None and binds else text_of(leaf)
+        if here.lstrip("#") != word.lstrip("#"):
+            return None
         owner, is_member = owner_of(leaf)
         imports = leaf.start_byte in file.ways
         found = self._lead(file, file.ways[leaf.start_byte], 0) if imports else None
-        if owner is not None and not imports:
+        if declared is not None and binds:
+            found = found or (file, declared)
+        elif owner is not None and not imports:
             found = self._member(file, owner, word)
         elif found is None and (imports or not is_member):
             found = self._bare(file, leaf, word)
@@ -89,7 +91,7 @@ class TreeNames:
         return None
 
     def visible(self, file: TreeFile, scope: int, leaf: Node, word: str) -> Iterable[Declared]:
-        hidden = ("constructor", *(() if file.grammar.name == "Java" else MEMBERS))
+        hidden = "constructor", "" if file.grammar.name == "Java" else "member"
         found = [one for one in file.scopes[scope].get(word, ()) if one.kind not in hidden]
         if not file.grammar.ordered:
             return found
@@ -106,7 +108,7 @@ class TreeNames:
                 (file, one)
                 for names in file.scopes.values()
                 for one in names.get(word, ())
-                if one.kind in MEMBERS and here is not None and class_of(file, one.whole) == here
+                if one.kind == "member" and here is not None and class_of(file, one.whole) == here
             )
             return next(inside, None)
         if file.grammar.name == "Rust":
@@ -134,7 +136,7 @@ class TreeNames:
         if language == "Java":  # a class, or what is static in one
             whole = [one for one in self._paths if one.endswith(f"/{'/'.join(way)}.java")]
             owner = [one for one in self._paths if one.endswith(f"/{'/'.join(way[:-1])}.java")]
-            return self._among(whole, way[-1], ()) or self._among(owner, way[-1], MEMBERS)
+            return self._among(whole, way[-1], "") or self._among(owner, way[-1], "member")
         source = self._rust_module(file, way) if language == "Rust" else self._ecma(file, way[0])
         return self._top(source, way[-1], depth) if source is not None else None
 
@@ -172,15 +174,15 @@ class TreeNames:
 
     def _in_folder(self, folder: str, suffixes: tuple[str, ...], word: str) -> Place | None:
         paths = (one for one in self._paths if one.rpartition("/")[0] == folder)
-        return self._among([one for one in paths if one.endswith(suffixes)], word, ())
+        return self._among([one for one in paths if one.endswith(suffixes)], word, "")
 
-    def _among(self, paths: list[str], word: str, kinds: tuple[str, ...]) -> Place | None:
-        """The first in these files: at their top, or of these kinds."""
+    def _among(self, paths: list[str], word: str, kind: str) -> Place | None:
+        """The first in these files: at their top, or of this kind."""
         for source in filter(None, map(self._load, sorted(paths))):
             for scope, names in source.scopes.items():
                 for one in names.get(word, ()):
-                    top = scope == source.root.id and one.kind not in ("import", *MEMBERS)
-                    if top or one.kind in kinds:
+                    top = scope == source.root.id and one.kind not in ("import", "member")
+                    if top or one.kind == kind:
                         return source, one
         return None
 

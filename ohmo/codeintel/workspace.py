@@ -62,11 +62,12 @@ class Sources:
             data = self._reading.read(path)
             python = path.endswith(PYTHON)
             known = stamp, PythonFile(path, data) if python else _tree_file(path, data)
-            left = _KEPT - len(known[1].text)
-            for other, (_, kept) in [*reversed(self._trees.items())]:
-                left -= len(kept.text)
-                if left < 0 or other == path:
-                    del self._trees[other]
+            self._trees[path] = known
+            while (
+                len(self._trees) > 1
+                and sum(len(kept.text) for _, kept in self._trees.values()) > _KEPT
+            ):
+                self._trees.popitem(last=False)
         self._trees[path] = known
         return known[1]
 
