@@ -74,7 +74,7 @@ class Scope:
             holder = self.module if name in self.globals else self
             every = holder.bindings.setdefault(name, [])
             every.append(binding)
-            if len(every) > 1:
+            if len(every) > 1 and _rank(binding) < _rank(every[-2]):
                 every.sort(key=_rank)
 
     def assign(self, node: ast.AST) -> None:

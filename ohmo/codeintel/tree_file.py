@@ -116,14 +116,13 @@ class TreeFile(SourceText):
             if one.type in self.grammar.classes or kind == "type":
                 name = one.child_by_field_name(field)
                 containers[:0] = [text_of(name)] if name is not None else []
-        line = row + 1
-        column = self.character(line, byte) + 1
+        column = self.character(row + 1, byte) + 1
         end = whole.end_point[0] + 1
         text = on_one_line(head.strip().removesuffix("{"))
         container = ".".join(containers)
         doc = self.comment_above(whole)
         return Symbol(
-            declared.name, declared.kind, self.path, line, column, end, container, text, doc
+            declared.name, declared.kind, self.path, row + 1, column, end, container, text, doc
         )
 
     def comment_above(self, node: Node) -> str:

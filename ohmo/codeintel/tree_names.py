@@ -177,12 +177,11 @@ class TreeNames:
         return self._among([one for one in paths if one.endswith(suffixes)], word, "")
 
     def _among(self, paths: list[str], word: str, kind: str) -> Place | None:
-        """The first in these files: at their top, or of this kind."""
+        """The first in these files: at their top, or of a kind."""
         for source in filter(None, map(self._load, sorted(paths))):
-            for scope, names in source.scopes.items():
-                for one in names.get(word, ()):
-                    top = scope == source.root.id and one.kind not in ("import", "member")
-                    if top or one.kind == kind:
+            for scope in source.scopes if kind else (source.root.id,):
+                for one in source.scopes[scope].get(word, ()):
+                    if one.kind == kind or (not kind and one.kind not in ("import", "member")):
                         return source, one
         return None
 

@@ -63,10 +63,7 @@ class Sources:
             python = path.endswith(PYTHON)
             known = stamp, PythonFile(path, data) if python else _tree_file(path, data)
             self._trees[path] = known
-            while (
-                len(self._trees) > 1
-                and sum(len(kept.text) for _, kept in self._trees.values()) > _KEPT
-            ):
+            while len(self._trees) > 1 and sum(map(_size, self._trees.values())) > _KEPT:
                 self._trees.popitem(last=False)
         self._trees[path] = known
         return known[1]
@@ -79,6 +76,10 @@ class Sources:
             file = self.file(path)
             known = self._outlines[path] = stamp, (file.symbols, file.problem)
         return known[1]
+
+
+def _size(kept: tuple[Stamp, SourceFile]) -> int:
+    return len(kept[1].text)
 
 
 def _tree_file(path: str, data: bytes) -> TreeFile:
