@@ -170,16 +170,11 @@ class Workspace:
             first = one.name != query, name != last, not name.startswith(last)
             return *first, one.path, one.line
 
-        found = (self._tried(self.document, path) or () for path, _ in self._each(SUFFIXES, set()))
-        return sorted(
-            (
-                one
-                for symbols in found
-                for one in symbols
-                if wanted in one.dotted.casefold() and last in one.name.casefold()
-            ),
-            key=rank,
-        )
+        found: list[Symbol] = []
+        for path, _ in self._each(SUFFIXES, set()):
+            every = self._tried(self.document, path) or ()
+            found += [one for one in every if last in one.name.casefold()]
+        return sorted((one for one in found if wanted in one.dotted.casefold()), key=rank)
 
     def named(self, name: str, suffixes: tuple[str, ...] = SUFFIXES) -> list[Symbol]:
         """Exactly so; ``A.b`` is b in A."""
