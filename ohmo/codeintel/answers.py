@@ -43,30 +43,26 @@ class Answers:
 
     def answer(self, asked: Asked) -> str:
         """Raises Unanswerable."""
+        path = asked.path or ""
         try:
-            text = self._answer(asked)
+            if asked.operation == "document":
+                rows = self.outline(path)
+            elif asked.operation == "workspace":
+                found = self._workspace.search(asked.query)
+                rows = [self._row(one) for one in found[:_MOST]]
+                if len(found) > _MOST:
+                    rows.append(f"[{len(found) - _MOST} more: ask for a longer name]")
+                rows = rows or [f"no symbol has {asked.query!r} in its name"]
+            elif asked.operation == "references":
+                rows = self.references(self.defined(asked))
+            else:
+                rows = self.told(self.defined(asked), hover=asked.operation == "hover")
         except (OSError, Unreadable) as error:
-            path = self._shown(asked.path or "")
-            raise Unanswerable(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-        return "\n".join([text, *self.remarks()])
+            reason = getattr(error, "strerror", None) or error
+            raise Unanswerable(f"{self._shown(path)}: {reason}") from error
+        return "\n".join([*rows, *self.remarks()])
 
-    def _answer(self, asked: Asked) -> str:
-        if asked.operation == "document":
-            return self.outline(asked.path or "")
-        if asked.operation == "workspace":
-            found = self._workspace.search(asked.query)
-            if not found:
-                return f"no symbol has {asked.query!r} in its name"
-            rows = [self._row(one) for one in found[:_MOST]]
-            if len(found) > _MOST:
-                rows.append(f"[{len(found) - _MOST} more: ask for a longer name]")
-            return "\n".join(rows)
-        definition = self.defined(asked)
-        if asked.operation == "references":
-            return self.references(definition)
-        return self.told(definition, hover=asked.operation == "hover")
-
-    def outline(self, path: str) -> str:
+    def outline(self, path: str) -> list[str]:
         symbols = self._workspace.document(path)
         rows = [f"{self._shown(path)}: {len(symbols)} symbols"]
         for one in symbols[:_MOST_OUTLINE]:
@@ -74,7 +70,7 @@ class Answers:
             rows.append(f"{_lines(one)} {'  ' * depth}{one.text or f'{one.kind} {one.name}'}")
         if len(symbols) > _MOST_OUTLINE:
             rows.append(f"[{len(symbols) - _MOST_OUTLINE} more; ask for one by name]")
-        return "\n".join(rows)
+        return rows
 
     def defined(self, asked: Asked) -> Definition:
         path, line, column, word = self._place(asked)
@@ -94,30 +90,26 @@ class Answers:
                 what = repr(asked.name) if asked.name else "no name"
                 where = f"{self._shown(asked.path)}:{asked.line}"
                 raise Unanswerable(f"{what} is not at {where}; give the line and a name on it")
-            word, column = found
-            return asked.path, asked.line, column, word
-        if asked.path is not None:
-            symbols = [
-                one for one in self._workspace.document(asked.path) if is_called(one, asked.name)
-            ]
-            if not symbols:
-                last = asked.name.rpartition(".")[2]
-                text = self._workspace.file(asked.path).text
-                for line, column in occurrences(text, last):
-                    return asked.path, line, column, last
-        else:
+            return asked.path, asked.line, found[1], found[0]
+        if asked.path is None:
             symbols = self._workspace.named(asked.name)
-        things = {(one.path, one.dotted): one for one in reversed(symbols)}
+        else:
+            every = self._workspace.document(asked.path)
+            symbols = [one for one in every if is_called(one, asked.name)]
+        things = list({(one.path, one.dotted): one for one in reversed(symbols)}.values())[::-1]
         if len(things) > 1:
-            rows = [self._row(one) for one in list(reversed(things.values()))[:_MOST_PLACES]]
+            rows = [self._row(one) for one in things[:_MOST_PLACES]]
             rows.append(f"[{len(things)} are called so: ask again with path and line of one]")
             raise Unanswerable("\n".join(rows))
-        if not things:
-            raise Unanswerable(f"nothing is called {asked.name!r} in {self._shown(self._root)}")
-        one = next(iter(things.values()))
-        return one.path, one.line, one.column - 1, one.name
+        for one in things:
+            return one.path, one.line, one.column - 1, one.name
+        if asked.path is not None:
+            last = asked.name.rpartition(".")[2]
+            for line, column in occurrences(self._workspace.file(asked.path).text, last):
+                return asked.path, line, column, last
+        raise Unanswerable(f"nothing is called {asked.name!r} in {self._shown(self._root)}")
 
-    def told(self, definition: Definition, *, hover: bool) -> str:
+    def told(self, definition: Definition, *, hover: bool) -> list[str]:
         rows: list[str] = []
         for one in definition.symbols[:_MOST_PLACES]:
             rows.append(self._row(one))
@@ -125,31 +117,25 @@ class Answers:
                 rows.append(f"  {on_one_line(one.doc, 600)}")
         if len(definition.symbols) > _MOST_PLACES:
             rows.append(f"[bound at {len(definition.symbols) - _MOST_PLACES} more places]")
-        if definition.note:
-            rows.append(f"[{definition.note}]")
-        return "\n".join(rows)
+        return [*rows, f"[{definition.note}]"] if definition.note else rows
 
-    def references(self, definition: Definition) -> str:
+    def references(self, definition: Definition) -> list[str]:
         uses = list(self._workspace.references(definition))
         sure = [one for one in uses if not one.note]
         unsure = uses[len(sure) :]
         first = definition.symbols[0]
-        rows = [
-            f"{len(sure)} references to {first.dotted} ({self._shown(first.path)}:{first.line})"
-        ]
-        if definition.note:
-            rows.append(f"[{definition.note}]")
+        where = f"{self._shown(first.path)}:{first.line}"
+        rows = [f"{len(sure)} references to {first.dotted} ({where})"]
+        rows += [f"[{definition.note}]"] if definition.note else []
         rows += self._uses(sure[:_MOST])
         if unsure:
             rows.append(f"[{len(unsure)} more {unsure[0].note}:]")
             rows += self._uses(unsure[: max(10, _MOST - len(sure))])
         if len(sure) > _MOST:
-            counts = Counter(one.path for one in sure[_MOST:])
-            more = ", ".join(
-                f"{self._shown(path)} {count}" for path, count in counts.most_common(20)
-            )
+            counts = Counter(self._shown(one.path) for one in sure[_MOST:]).most_common(20)
+            more = ", ".join(f"{path} {count}" for path, count in counts)
             rows.append(f"[{len(sure) - _MOST} more: {more}]")
-        return "\n".join(rows)
+        return rows
 
     def _uses(self, uses: list[Use]) -> list[str]:
         rows: list[str] = []
@@ -169,9 +155,8 @@ class Answers:
         return [*rows, f"[{self._workspace.late}]"] if self._workspace.late else rows
 
     def _row(self, one: Symbol) -> str:
-        where = f"{self._shown(one.path)}:{_lines(one)}"
         of = f" (in {one.container})" if one.container else ""
-        return f"{where} {one.text or f'{one.kind} {one.name}'}{of}"
+        return f"{self._shown(one.path)}:{_lines(one)} {one.text or f'{one.kind} {one.name}'}{of}"
 
     def _shown(self, path: str) -> str:
         return path.removeprefix(self._root) or path

@@ -11,7 +11,7 @@ class PythonModules:
     """``paths``: the files of the workspace that may be read."""
 
     def __init__(self, root: str, paths: Collection[str]) -> None:
-        self._root = root.rstrip("/")
+        self._depth = root.rstrip("/").count("/") + 1
         self._paths = paths
 
     @cached_property
@@ -25,50 +25,35 @@ class PythonModules:
                 folder = folder.rpartition("/")[0]
         return frozenset(found)
 
-    @cached_property
-    def _sources(self) -> list[str]:
-        """Folders of the workspace that projects keep their packages in (src layouts)."""
-        named = {one for one in self._folders if one.rpartition("/")[2] in ("src", "lib")}
-        return sorted(one for one in named if not self._package(one))
-
-    def _package(self, folder: str) -> bool:
-        return f"{folder}/__init__.py" in self._paths or f"{folder}/__init__.pyi" in self._paths
-
     def find(self, dotted: str, path: str) -> str | None:
         """The file of a module, or the folder of a package without one, as the file at ``path``
         imports it."""
         name = dotted.lstrip(".")
-        level = len(dotted) - len(name)
-        parts = name.split(".") if name else []
-        folder = path.rpartition("/")[0]
-        if level:
-            for _ in range(level - 1):
-                folder = folder.rpartition("/")[0]
-            return self._below(folder, parts)
-        if not parts or parts[0] in sys.builtin_module_names:
+        above = path.split("/")[:-1]
+        if dotted.startswith("."):
+            return self._below("/".join(above[: len(above) + 1 - len(dotted) + len(name)]), name)
+        if name.partition(".")[0] in sys.builtin_module_names:
             return None
-        while self._package(folder):
-            folder = folder.rpartition("/")[0]
-        above = [folder]
-        while folder.startswith(f"{self._root}/"):
-            folder = folder.rpartition("/")[0]
-            above.append(folder)
-        found = [self._below(start, parts) for start in (*above, *self._sources)]
-        inside = [one for one in found if one is not None]
-        files = [one for one in inside if one in self._paths]  # before folders without a module
-        return next(iter([*files, *inside]), None)
+        while self._inside("/".join(above), "/__init__") is not None:
+            above.pop()
+        starts = ["/".join(above[:length]) for length in range(len(above), self._depth - 1, -1)]
+        # Folders of the workspace that projects keep their packages in (src layouts).
+        sources = [one for one in self._folders if one.endswith(("/src", "/lib"))]
+        starts += sorted(one for one in sources if self._inside(one, "/__init__") is None)
+        found = [one for one in (self._below(start, name) for start in starts) if one is not None]
+        files = [one for one in found if one in self._paths]  # before folders without a module
+        return next(iter([*files, *found]), None)
 
     def below(self, path: str, name: str) -> str | None:
         """The module of this name in a package."""
-        folder, _, file = path.rpartition("/")
-        if file in ("__init__.py", "__init__.pyi"):
-            return self._below(folder, [name])
-        return self._below(path, [name]) if path in self._folders else None
+        package = path.removesuffix("/__init__.py").removesuffix("/__init__.pyi")
+        return self._below(package, name) if package != path or path in self._folders else None
 
-    def _below(self, folder: str, parts: list[str]) -> str | None:
-        whole = "/".join((folder, *parts))
-        endings = ("/__init__.py", ".py", "/__init__.pyi", ".pyi")
-        for ending in endings if parts else ("/__init__.py", "/__init__.pyi"):
-            if f"{whole}{ending}" in self._paths:
-                return f"{whole}{ending}"
-        return whole if whole in self._folders else None
+    def _below(self, folder: str, name: str) -> str | None:
+        whole = f"{folder}/{name.replace('.', '/')}" if name else folder
+        found = self._inside(whole, "/__init__") or (self._inside(whole, "") if name else None)
+        return found or (whole if whole in self._folders else None)
+
+    def _inside(self, folder: str, module: str) -> str | None:
+        names = (f"{folder}{module}.py", f"{folder}{module}.pyi")
+        return next((one for one in names if one in self._paths), None)

@@ -4,14 +4,35 @@ from __future__ import annotations
 
 import ast
 import io
-import re
 import tokenize
+from functools import cached_property
 
 _MOST_REPAIRS = 12
 
 
 class Unreadable(Exception):
     """In words for the reader."""
+
+
+class SourceText:
+    """``problem``: what of it could not be read, empty: all was. Raises Unreadable."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self.path = path
+        self.text, self.problem = decoded(data)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.text.split("\n")
+
+    def byte(self, line: int, column: int) -> int:
+        """A column in characters as trees count it, in bytes of UTF-8."""
+        text = self.lines[line - 1]
+        return column if text.isascii() else len(text[:column].encode())
+
+    def character(self, line: int, byte: int) -> int:
+        text = self.lines[line - 1]
+        return byte if text.isascii() else len(text.encode()[:byte].decode(errors="ignore"))
 
 
 def decoded(data: bytes) -> tuple[str, str]:
@@ -47,16 +68,12 @@ def parsed(text: str) -> tuple[ast.Module, str]:
     raise Unreadable(f"has too many errors to be read ({first.partition(';')[0]})")
 
 
-def cut(lines: list[str], at: int, level: int) -> None:
-    """Leaves out, in place: first the line and what is indented below
-    it, then its function or class, then all of its block."""
-    start = at
-    if level > 1:
-        header = re.compile(r"\s*(?:async\s+def|def|class)\b" if level == 2 else r"\S")
-        most = max(_indent(lines[at]), 1)
-        while start > 0 and not (
-            header.match(lines[start]) and (level > 2 or _indent(lines[start]) < most)
-        ):
+def cut(lines: list[str], start: int, level: int) -> None:
+    """Leaves out, in place: the line and what is indented below it; with each further level the
+    block around that."""
+    for _ in range(level - 1):
+        most = _indent(lines[start])
+        while start > 0 and (not lines[start].strip() or _indent(lines[start]) >= most):
             start -= 1
     indent = _indent(lines[start])
     end = start + 1
@@ -75,13 +92,3 @@ def expression_of(text: str) -> ast.expr | None:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-
-
-def is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
-
-
-def names_of(tree: ast.expr | None) -> set[str]:
-    """That stand in it."""
-    nodes = ast.walk(tree) if tree is not None else ()
-    return {node.id for node in nodes if isinstance(node, ast.Name)}

@@ -6,12 +6,12 @@ from __future__ import annotations
 import importlib
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from tree_sitter import Language, Parser
 
-from channels.record import record
+from channels.record import Recent, record
 from ohmo.codeintel.grammars import BY_SUFFIX, INSTALL, PYTHON, SUFFIXES
 from ohmo.codeintel.python_file import PythonFile
 from ohmo.codeintel.python_modules import PythonModules
@@ -23,6 +23,10 @@ from ohmo.codeintel.words import WORD, Definition, Symbol, occurrences
 
 Stamp = tuple[int, int]  # st_mtime_ns, st_size
 SourceFile = PythonFile | TreeFile
+Outline = tuple[tuple[Symbol, ...], str]  # and what could not be read
+T = TypeVar("T")
+_KEPT = 4 << 20  # characters of source whose trees stay in memory
+_OUTLINES = 5_000  # files of which only what they declare does
 
 
 @record
@@ -33,32 +37,13 @@ class Reading:
     read: Callable[[str], bytes]
 
 
-@record
-class Sizes:
-    """``kept``: characters of source whose trees stay in memory; ``outlines``: files of which only
-    what they declare does."""
-
-    kept: int = 4 << 20
-    outlines: int = 5_000
-
-
-@record
-class Outline:
-    """What a file declares, and what of it could not be read."""
-
-    symbols: tuple[Symbol, ...]
-    problem: str
-
-
 class Sources:
     """What was read of files, for all workspaces."""
 
-    def __init__(self, reading: Reading, sizes: Sizes = Sizes()) -> None:  # noqa: B008 - frozen
+    def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._sizes = sizes
-        self._trees: OrderedDict[str, tuple[Stamp, SourceFile]] = OrderedDict()
-        self._kept = 0
-        self._outlines: OrderedDict[str, tuple[Stamp, Outline]] = OrderedDict()
+        self._trees: Recent[str, tuple[Stamp, SourceFile]] = Recent(_OUTLINES)
+        self._outlines: Recent[str, tuple[Stamp, Outline]] = Recent(_OUTLINES)
 
     def text(self, path: str) -> str:
         """Raises OSError, Unreadable."""
@@ -73,44 +58,41 @@ class Sources:
             raise Unreadable("is no source code of a known language; Grep finds lines in it")
         stamp = self._reading.stamp(path)
         known = self._trees.get(path)
-        if known is not None:
-            if known[0] == stamp:
-                self._trees.move_to_end(path)
-                return known[1]
-            del self._trees[path]
-            self._kept -= len(known[1].text)
-        data = self._reading.read(path)
-        file = PythonFile(path, data) if path.endswith(PYTHON) else _tree_file(path, data)
-        self._trees[path] = stamp, file
-        self._kept += len(file.text)
-        while self._kept > self._sizes.kept and len(self._trees) > 1:
-            _, (_, gone) = self._trees.popitem(last=False)
-            self._kept -= len(gone.text)
-        return file
+        if known is None or known[0] != stamp:
+            data = self._reading.read(path)
+            python = path.endswith(PYTHON)
+            known = stamp, PythonFile(path, data) if python else _tree_file(path, data)
+            self._trees[path] = known
+            while len(self._trees) > 1 and sum(map(_size, self._trees.values())) > _KEPT:
+                self._trees.popitem(last=False)
+        self._trees[path] = known
+        return known[1]
 
     def outline(self, path: str) -> Outline:
         """Raises OSError, Unreadable."""
         stamp = self._reading.stamp(path)
         known = self._outlines.get(path)
-        if known is not None and known[0] == stamp:
-            return known[1]
-        file = self.file(path)
-        outline = Outline(file.symbols, file.problem)
-        self._outlines[path] = stamp, outline
-        if len(self._outlines) > self._sizes.outlines:
-            self._outlines.popitem(last=False)
-        return outline
+        if known is None or known[0] != stamp:
+            file = self.file(path)
+            known = self._outlines[path] = stamp, (file.symbols, file.problem)
+        return known[1]
+
+
+def _size(kept: tuple[Stamp, SourceFile]) -> int:
+    return len(kept[1].text)
 
 
 def _tree_file(path: str, data: bytes) -> TreeFile:
     grammar = BY_SUFFIX[path[path.rindex(".") :]]
     try:
-        package = importlib.import_module(grammar.package)
+        package = importlib.import_module(f"tree_sitter_{grammar.name.lower()}")
     except ImportError as error:
         raise Unreadable(f"is {grammar.name}, whose grammar is not there: {INSTALL}") from error
-    text, _ = decoded(data)
-    capsule: object = getattr(package, grammar.function)()
-    return TreeFile(path, text, grammar, Parser(Language(capsule)))
+    function = "language"
+    if grammar.name == "TypeScript":
+        function = "language_tsx" if path.endswith(".tsx") else "language_typescript"
+    capsule: object = getattr(package, function)()
+    return TreeFile(path, data, grammar, Parser(Language(capsule)))
 
 
 @record
@@ -136,103 +118,83 @@ class Workspace:
         self.unread: dict[str, str] = {}
         self.late = ""
         modules = PythonModules(root, self.paths.keys())
-        self._python = PythonNames(modules, self._load_python)
-        self._trees = TreeNames(root, self.paths.keys(), self._load_tree, self.named)
+        self._python = PythonNames(modules, lambda path: self._load(PythonFile, path))
+        self._trees = TreeNames(
+            root, self.paths.keys(), lambda path: self._load(TreeFile, path), self.named
+        )
 
     def file(self, path: str) -> SourceFile:
         """Raises OSError, Unreadable."""
-        try:
-            file = self._sources.file(path)
-        except (OSError, Unreadable) as error:
-            self._note(path, error)
-            raise
+        file = self._sources.file(path)
         if file.problem:
             self.unread[path] = file.problem
         return file
 
-    def _load_python(self, path: str) -> PythonFile | None:
-        file = self._load(path)
-        return file if isinstance(file, PythonFile) else None
-
-    def _load_tree(self, path: str) -> TreeFile | None:
-        file = self._load(path)
-        return file if isinstance(file, TreeFile) else None
-
-    def _load(self, path: str) -> SourceFile | None:
-        if path not in self.paths:
-            return None
-        try:
-            return self.file(path)
-        except (OSError, Unreadable):
-            return None
-
     def document(self, path: str) -> tuple[Symbol, ...]:
         """Raises OSError, Unreadable."""
-        outline = self._sources.outline(path)
-        if outline.problem:
-            self.unread[path] = outline.problem
-        return outline.symbols
+        symbols, problem = self._sources.outline(path)
+        if problem:
+            self.unread[path] = problem
+        return symbols
 
-    def _each(self, may: Callable[[str], bool] = lambda _: True) -> Iterator[str]:
-        """The paths, as long as there is time."""
+    def _tried(self, read: Callable[[str], T], path: str) -> T | None:
+        """None where it cannot be read, which is noted."""
+        try:
+            return read(path)
+        except (OSError, Unreadable) as error:
+            self.unread[path] = getattr(error, "strerror", None) or str(error)
+            return None
+
+    def _load(self, kind: type[T], path: str) -> T | None:
+        file = self._tried(self.file, path) if path in self.paths else None
+        return file if isinstance(file, kind) else None
+
+    def _each(self, suffixes: tuple[str, ...], words: set[str]) -> Iterator[tuple[str, str]]:
+        """Paths and texts of the files that hold one of the words, as long as there is time."""
         for index, path in enumerate(self.paths):
             if time.monotonic() > self._deadline:
                 self.late = f"looked at {index} of {len(self.paths)} files, there was no more time"
                 return
-            if may(path):
-                yield path
-
-    def _text(self, path: str) -> str:
-        """Empty when it cannot be read, which is noted."""
-        try:
-            return self._sources.text(path)
-        except (OSError, Unreadable) as error:
-            self._note(path, error)
-            return ""
-
-    def _note(self, path: str, error: OSError | Unreadable) -> None:
-        self.unread[path] = getattr(error, "strerror", None) or str(error)
-
-    def symbols(self, may: Callable[[str], bool] = lambda _: True) -> Iterator[Symbol]:
-        """Of every file that can be read."""
-        for path in self._each(may):
-            try:
-                yield from self.document(path)
-            except (OSError, Unreadable) as error:
-                self._note(path, error)
+            if path.endswith(suffixes):
+                text = self._tried(self._sources.text, path) or "" if words else ""
+                if not words or any(word in text for word in words):
+                    yield path, text
 
     def search(self, query: str) -> list[Symbol]:
         """Those whose dotted name holds the words, the likeliest first."""
         wanted = query.casefold()
         last = wanted.rpartition(".")[2]
-        found: list[tuple[int, str, int, Symbol]] = []
-        for one in self.symbols():
+
+        def rank(one: Symbol) -> tuple[bool, bool, bool, str, int]:
             name = one.name.casefold()
-            if last in name and wanted in one.dotted.casefold():
-                rank = 0 if one.name == query else 1 if name == last else 2
-                rank = rank if rank < 2 or name.startswith(last) else 3
-                found.append((rank, one.path, one.line, one))
-        return [one for *_, one in sorted(found, key=lambda each: each[:3])]
+            first = one.name != query, name != last, not name.startswith(last)
+            return *first, one.path, one.line
+
+        found: list[Symbol] = []
+        for path, _ in self._each(SUFFIXES, set()):
+            every = self._tried(self.document, path) or ()
+            found += [one for one in every if last in one.name.casefold()]
+        return sorted((one for one in found if wanted in one.dotted.casefold()), key=rank)
 
     def named(self, name: str, suffixes: tuple[str, ...] = SUFFIXES) -> list[Symbol]:
         """Exactly so; ``A.b`` is b in A."""
-        last = name.rpartition(".")[2]
-        symbols = self.symbols(lambda path: path.endswith(suffixes) and last in self._text(path))
-        return [one for one in symbols if is_called(one, name)]
+        return [
+            one
+            for path, _ in self._each(suffixes, {name.rpartition(".")[2]})
+            for one in self._tried(self.document, path) or ()
+            if is_called(one, name)
+        ]
 
     def word_at(
         self, path: str, line: int, column: int | None, name: str
     ) -> tuple[str, int] | None:
         """The word and its column, in characters from 0. Raises OSError, Unreadable."""
-        lines = self.file(path).text.split("\n")
-        text = lines[line - 1] if 0 < line <= len(lines) else ""
+        lines = self.file(path).lines
         last = name.rpartition(".")[2]
-        for match in WORD.finditer(text):
-            if column is not None and match.start() <= column - 1 <= match.end():
-                if not last or match[0] == last:
-                    return match[0], match.start()
-            elif column is None and match[0] == last:
-                return last, match.start()
+        for match in WORD.finditer(lines[line - 1] if line <= len(lines) else ""):
+            here = column is None or match.start() <= column - 1 <= match.end()
+            if here and match[0] == (last or match[0]):
+                return match[0], match.start()
         return None
 
     def definition(self, path: str, line: int, column: int, word: str) -> Definition | None:
@@ -250,54 +212,36 @@ class Workspace:
         """Where the same thing is meant, whatever it is called there; last, marked, where only the
         name is the same."""
         names = {one.name for one in wanted.symbols}
-        names |= self.other_names(names)
+        suffixes = suffixes_of(wanted.symbols[0].path)
+        ored = "|".join(map(re.escape, names))
+        renamed = re.compile(rf"\b(?:{ored})\s+as\s+(\w+)")
+        for _, text in self._each(suffixes, set(names)):
+            names.update(renamed.findall(text))
         unsure: list[Use] = []
-        languages = {_language(one.path) for one in wanted.symbols}
-        for path in self._each(lambda path: _language(path) in languages):
-            text = self._text(path)
-            for name in names:
-                if name not in text:
-                    continue
+        bound = {(one.path, one.line) for one in wanted.symbols}
+        for path, text in self._each(suffixes, names):
+            file = self._tried(self.file, path)
+            for name in names if file is not None else ():
                 for line, column in occurrences(text, name):
-                    use = self._use(wanted, path, line, column, name)
-                    if use is not None and use.note:
-                        unsure.append(use)
-                    elif use is not None:
-                        yield use
+                    found = self.definition(path, line, column, name)
+                    if found is None or file is None:
+                        continue
+                    use = Use(path, line, file.lines[line - 1], found.note)
+                    if found.key == wanted.key:
+                        yield Use(path, line, use.text)
+                    elif found.key[0] == "by name":
+                        places = {(one.path, one.line) for one in found.symbols}
+                        unsure += [use] if bound & places else []
         yield from unsure
 
-    def _use(self, wanted: Definition, path: str, line: int, column: int, name: str) -> Use | None:
-        try:
-            found = self.definition(path, line, column, name)
-        except (OSError, Unreadable):
-            return None
-        if found is None:
-            return None
-        text = self.file(path).text.split("\n")[line - 1]
-        if found.key == wanted.key:
-            return Use(path, line, text)
-        by_name = found.key[0] == "by name" and any(
-            one.path == each.path and one.line == each.line
-            for one in found.symbols
-            for each in wanted.symbols
-        )
-        return Use(path, line, text, found.note) if by_name else None
 
-    def other_names(self, names: set[str]) -> set[str]:
-        """What ``import x as y`` calls them elsewhere."""
-        ored = "|".join(map(re.escape, names))
-        expression = re.compile(rf"\b(?:{ored})\s+as\s+(\w+)")
-        found: set[str] = set()
-        for path in self._each():
-            found.update(expression.findall(self._text(path)))
-        return found
-
-
-def _language(path: str) -> str:
+def suffixes_of(path: str) -> tuple[str, ...]:
+    """Of the files that may use what a file binds."""
     if path.endswith(PYTHON):
-        return "Python"
+        return PYTHON
     name = BY_SUFFIX[path[path.rindex(".") :]].name
-    return "JavaScript" if name == "TypeScript" else name
+    alike = ("JavaScript", "TypeScript") if name.endswith("Script") else (name,)
+    return tuple(suffix for suffix, grammar in BY_SUFFIX.items() if grammar.name in alike)
 
 
 def is_called(symbol: Symbol, name: str) -> bool:

@@ -51,6 +51,8 @@ namespace <!N:N> { export const z = 1 }
 let <!u:u>: <C:C> = null as any; <u:u>.<~:m>(); <E:E>.<~:B>;
 """,
         "t.ts": "export interface <!I:I> {}\n",
+        "r.ts": "export {<I:I> as <I:Out>} from './t';\n",
+        "s.ts": "import {<I:Out>} from './r';\nlet <!s:s>: <I:Out>;\n",
     },
     "go": {
         "go.mod": "module example.com/m\n",
@@ -140,6 +142,14 @@ def test_members_of_something_else_are_told_apart_as_known_by_name_only(tmp_path
     assert "src/a/mod.rs\n  3:" in sure
     assert "s.go();" in unsure
     assert "s.go();" not in sure
+
+
+def test_what_a_type_holds_stands_below_it(tmp_path: Path) -> None:
+    marked = Marked(tmp_path, CORPUS["go"])
+    answers = Answers(marked.workspace(), str(tmp_path))
+    outline = answers.answer(Asked("document", str(tmp_path / "main.go")))
+    assert "6 T struct { A int }\n6   A int\n" in outline
+    assert answers.answer(Asked("definition", name="T.A")) == "main.go:6 A int (in T)"
 
 
 @pytest.mark.parametrize("path", ["a.ts", "main.go", "src/main.rs", "src/a/b/Main.java"])
