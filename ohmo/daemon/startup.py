@@ -134,6 +134,7 @@ def _background_tasks(
     """In the order of the start: what can speak and think before what can hear."""
     tidy = house.agent.folders.tidy
     clock = house.environment.clock
+    background = house.agent.workbench.background
     tidying = house.agent.tidying
     schedule = consolidation(config, house.clockwork.zone)
     looking: list[tuple[str, Callable[[], Awaitable[object]]]] = []
@@ -152,7 +153,10 @@ def _background_tasks(
         ("orphans", reap),
         ("expiry", lambda: expiry(house.store, house.expire, house.environment.clock)),
         ("full_auto", house.full_auto.run),
-        ("upkeep", lambda: let_go(config, house.store, house.environment.clock.before, tidy=tidy)),
+        (
+            "upkeep",
+            lambda: let_go(config, house.store, clock.before, tidy=tidy, written=background.files),
+        ),
         ("backups", lambda: keep_backups(config, house.notices, house.environment.clock)),
         *looking,
         *([] if config.safe else [("cron", house.clockwork.scheduler.run)]),

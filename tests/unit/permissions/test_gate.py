@@ -12,7 +12,7 @@ from permission_house import House, judged_by
 from channels.contract import Choice
 from ohmo.contracts.messages import Layer, ToolCall
 from ohmo.contracts.outbox import Grant
-from ohmo.contracts.tool import Allow, Ask, CallContext, Deny, Footprint, Question, Verdict
+from ohmo.contracts.tool import Allow, Ask, CallContext, Deny, Footprint, Judged, Question, Verdict
 from ohmo.permissions.gate import LayeredGate, digest_of
 
 
@@ -135,7 +135,8 @@ async def test_policy_and_approval_see_what_a_hook_rewrote(house: House) -> None
     assert isinstance(await gate.judge(*bash("bad"), house.context(), Said()), Deny)
     digest = digest_of(bash("touch y")[0], house.context())
     decision = await gate.judge(*bash("ls"), house.context(), Said(**{digest: Verdict("allowed")}))
-    assert decision == Allow("approval: once", {"command": "touch y"})
+    judged = Judged(command="touch y")
+    assert decision == Allow("approval: once", {"command": "touch y"}, judged=judged)
 
 
 async def test_the_digest_depends_on_everything_that_matters_and_on_no_order(house: House) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tool_calls import Call
+from tool_calls import Call, judged
 
 from ohmo.contracts.messages import ToolResult
 from ohmo.contracts.tool import CallContext
@@ -148,8 +148,9 @@ async def run(
     """With these programs before all others."""
     path = f"{programs}:{bench.environ['PATH']}"
     tool = load_tools(replace(bench, environ={**bench.environ, "PATH": path}))["ProjectTests"]
-    deadline = time.monotonic() + 300
-    return (await tool.run(tool.parse(arguments), replace(context, deadline=deadline))).result
+    given = tool.parse(arguments)
+    ready = replace(judged(tool, given, context), deadline=time.monotonic() + 300)
+    return (await tool.run(given, ready)).result
 
 
 def script(path: Path, text: str) -> None:

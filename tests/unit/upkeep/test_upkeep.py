@@ -177,7 +177,7 @@ def test_old_files_go_and_young_ones_stay(tmp_path: Path) -> None:
         path.write_text("x")
     for path in (old, log, old.parent):
         os.utime(path, (1_000, 1_000))
-    assert sweep(tmp_path, 500_000, log) == 1
+    assert sweep(tmp_path, 500_000, [log]) == 1
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == [
         "ohmo.jsonl",
         "young",
