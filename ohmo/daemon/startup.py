@@ -132,9 +132,12 @@ def _background_tasks(
     house: House, config: Config
 ) -> list[tuple[str, Callable[[], Awaitable[object]]]]:
     """In the order of the start: what can speak and think before what can hear."""
-    tidy = house.agent.folders.tidy
+
+    async def tidy() -> None:
+        await house.agent.workbench.background.renew()
+        await house.agent.folders.tidy()
+
     clock = house.environment.clock
-    background = house.agent.workbench.background
     tidying = house.agent.tidying
     schedule = consolidation(config, house.clockwork.zone)
     looking: list[tuple[str, Callable[[], Awaitable[object]]]] = []
@@ -153,10 +156,7 @@ def _background_tasks(
         ("orphans", reap),
         ("expiry", lambda: expiry(house.store, house.expire, house.environment.clock)),
         ("full_auto", house.full_auto.run),
-        (
-            "upkeep",
-            lambda: let_go(config, house.store, clock.before, tidy=tidy, written=background.files),
-        ),
+        ("upkeep", lambda: let_go(config, house.store, house.environment.clock.before, tidy=tidy)),
         ("backups", lambda: keep_backups(config, house.notices, house.environment.clock)),
         *looking,
         *([] if config.safe else [("cron", house.clockwork.scheduler.run)]),

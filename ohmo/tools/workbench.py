@@ -190,20 +190,20 @@ class BackgroundJobs:
             await in_thread(note)
             jobs[name] = Background(thread, output, await start(output))
         except BaseException:
-            await in_thread(lambda: self._forget([name]))
+            await in_thread(lambda: self._each_file([name], Path.unlink))
             raise
         finally:
             del self._beginning[name]
         old = self._old()
         for each in old:
             del jobs[each]
-        await in_thread(lambda: self._forget(old))
+        await in_thread(lambda: self._each_file(old, Path.unlink))
         return name
 
-    def files(self) -> set[Path]:
-        """Those of commands that run, however long ago they were written."""
-        names = [name for name, each in self._jobs.items() if each.runs]
-        return {path for name in (*names, *self._beginning) for path in self._files(name)}
+    async def renew(self) -> None:
+        """The files of commands that run stay, however long ago these wrote to them."""
+        running = [name for name, each in self._jobs.items() if each.runs]
+        await in_thread(lambda: self._each_file(running, os.utime))
 
     def get(self, name: str, thread: str) -> Background:
         """Raises ToolError when there is no such job in this thread."""
@@ -249,14 +249,11 @@ class BackgroundJobs:
                 old.append(name)
         return old
 
-    def _files(self, name: str) -> list[Path]:
-        ends = ("thread", "txt", "txt.part", "txt.end")
-        return [self._folder / f"{name}.{end}" for end in ends]
-
-    def _forget(self, names: Sequence[str]) -> None:
-        for path in (path for name in names for path in self._files(name)):
-            with suppress(OSError):
-                path.unlink()
+    def _each_file(self, names: Sequence[str], work: Callable[[Path], None]) -> None:
+        for name in names:
+            for end in ("thread", "txt", "txt.part", "txt.end"):
+                with suppress(OSError):
+                    work(self._folder / f"{name}.{end}")
 
 
 def has_scheduler(workbench: Workbench) -> bool:

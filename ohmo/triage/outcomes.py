@@ -89,6 +89,8 @@ def _from_go(text: str) -> Outcome | None:
     states: dict[tuple[str, str], str] = {}  # of package and test; "" is the package itself
     output: dict[tuple[str, str], list[str]] = {}
     for line in text.splitlines():
+        if not line.startswith("{"):
+            continue
         event = _event(line)
         package = str(event.get("Package") or str(event.get("ImportPath", "")).partition(" ")[0])
         key = (package, str(event.get("Test", "")))
@@ -178,8 +180,6 @@ def _place(text: str, case: Mapping[str, str], folder: Path) -> str:
 
 def _event(line: str) -> Mapping[str, Any]:
     """Empty when the line is none."""
-    if not line.startswith("{"):
-        return {}
     try:
         event = json.loads(line)
     except (ValueError, RecursionError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -35,11 +35,10 @@ async def let_go(
     before: Callable[[timedelta], datetime],
     sleep: Sleep = asyncio.sleep,
     tidy: Callable[[], Awaitable[None]] | None = None,
-    written: Callable[[], Collection[Path]] = tuple,
 ) -> None:
     """Rows and files whose time is over go, a little at a time; None: nothing ever does, but edits
     without an original are ended. ``before``: the moment that lies so far back.
-    ``tidy``: lets go of checkpoints. ``written``: files of what still runs; they stay."""
+    ``tidy``: lets go of checkpoints, and renews the files of what still runs."""
     keep, pause = config.retention, FIRST
     while True:
         await sleep(pause)
@@ -59,15 +58,14 @@ async def let_go(
             if span is None:
                 continue
             oldest = before(span).timestamp()
-            stay = {config.home.log, *written()}
-            gone = await asyncio.to_thread(sweep, folder, oldest, stay)
+            gone = await asyncio.to_thread(sweep, folder, oldest, config.home.log)
             if gone:
                 log.info("files_let_go", folder=str(folder), files=gone)
 
 
-def sweep(folder: Path, before: float, but: Collection[Path]) -> int:
+def sweep(folder: Path, before: float, but: Path) -> int:
     """Deletes files last written before ``before`` (seconds since 1970) and folders that became
-    empty; never those in ``but``. Returns how many files."""
+    empty; never ``but``. Returns how many files."""
     gone = 0
     for path in sorted(folder.rglob("*"), reverse=True):  # what is inside comes before its folder
         with suppress(OSError):
@@ -75,7 +73,7 @@ def sweep(folder: Path, before: float, but: Collection[Path]) -> int:
                 continue
             if path.is_dir() and not path.is_symlink():
                 path.rmdir()  # only when it is empty
-            elif path not in but:
+            elif path != but:
                 path.unlink()
                 gone += 1
     return gone

@@ -485,7 +485,7 @@ def test_what_a_hostile_test_prints_is_read_in_time_that_grows_with_its_length(w
         "    text = 'test x ... FAILED\\n' + head + body + '\\nfailures:\\n' + sys.argv[2]\n"
         "    told = read('cargo', text.encode(), Path('/w'))\n"
         "    assert told is not None and told.failed == 1, told\n"
-        "    read('go', text.encode(), Path('/w'))\n"
+        "read('go', text.encode(), Path('/w'))\n"
     )
     end = "\ntest result: FAILED. 1 passed; 1 failed; 0 ignored;\n"
     subprocess.run([sys.executable, "-c", program, words, end], check=True, timeout=60)

@@ -177,7 +177,7 @@ def test_old_files_go_and_young_ones_stay(tmp_path: Path) -> None:
         path.write_text("x")
     for path in (old, log, old.parent):
         os.utime(path, (1_000, 1_000))
-    assert sweep(tmp_path, 500_000, [log]) == 1
+    assert sweep(tmp_path, 500_000, log) == 1
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == [
         "ohmo.jsonl",
         "young",
@@ -309,21 +309,3 @@ async def test_one_turn_at_a_time_while_it_is_short_and_the_owner_hears_of_it_on
     assert [bool(warnings) for warnings in seen] == [False, True, True, True, False, False]
     assert len(notices.told) == 1
     assert "86%" in notices.told[0]
-
-
-async def test_what_still_runs_keeps_its_files_however_old_they_are(home: Path) -> None:
-    furnished(home)
-    shelf, hours = home / "spill" / "background", Hours(1)
-    shelf.mkdir(parents=True)
-    for name in ("bash_1.thread", "bash_2.thread"):
-        (shelf / name).write_text("t")
-        os.utime(shelf / name, (1_000, 1_000))
-    with pytest.raises(asyncio.CancelledError):
-        await let_go(
-            config(home),
-            MemoryStore(clock=hours),
-            lambda span: hours() - span,
-            hours.sleep,
-            written=lambda: [shelf / "bash_1.thread"],
-        )
-    assert [path.name for path in shelf.iterdir()] == ["bash_1.thread"]
