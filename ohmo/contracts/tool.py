@@ -119,11 +119,13 @@ def _nothing(_: str) -> bool:
 class Judged:
     """What a call may open: the paths of its footprint in their order, as the gate resolved and
     judged them (absolute, without links). Tools open these and follow no link on the way.
-    ``forbidden``: whether a deny rule is about a resolved path; asked of whatever is opened."""
+    ``forbidden``: whether a deny rule is about a resolved path; asked of whatever is opened.
+    ``command``: of its footprint; no other may be run."""
 
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
     forbidden: Callable[[str], bool] = field(default=_nothing, compare=False, repr=False)
+    command: str | None = None
 
 
 @record

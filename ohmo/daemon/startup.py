@@ -132,7 +132,11 @@ def _background_tasks(
     house: House, config: Config
 ) -> list[tuple[str, Callable[[], Awaitable[object]]]]:
     """In the order of the start: what can speak and think before what can hear."""
-    tidy = house.agent.folders.tidy
+
+    async def tidy() -> None:
+        await house.agent.workbench.background.renew()
+        await house.agent.folders.tidy()
+
     clock = house.environment.clock
     tidying = house.agent.tidying
     schedule = consolidation(config, house.clockwork.zone)

@@ -126,11 +126,15 @@ class _Call:
         self._guard = guard
         self._redact = redact
         self._verdict: Verdict | None = None
+        self._digest = ""  # what the verdict is about
 
     async def answered(self, digest: str) -> Verdict | None:
         """What a person said about it: used once, although the call may be judged twice."""
         if self._verdict is None:
             self._verdict = await self.ledger.answered(self.call.id, digest)
+            self._digest = digest
+        elif self._verdict.state == "allowed" and digest != self._digest:
+            return replace(self._verdict, state="changed")
         return self._verdict
 
     @property

@@ -12,7 +12,7 @@ from pathlib import Path
 from ohmo.contracts.tool import CallContext
 from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
 from ohmo.permissions.sensitive_places import FileAliases
-from ohmo.shell.git_repository import repository_at
+from ohmo.shell.git_repository import located, repository_at
 from ohmo.shell.patterns import component_expression, folded, real, word_set
 from ohmo.shell.reading import BUILTINS
 from ohmo.shell.script import Reading, Simple
@@ -143,7 +143,7 @@ class ReadPolicy:
                 return f"{hidden} is below {path}"
         if deep and opened.repository is not None:  # whatever git knows there
             for cwd in simple.cwds:
-                repository = repository_at(resolved(opened.repository, cwd))
+                repository = located(resolved(opened.repository, cwd))
                 top = repository.folders[0] if repository is not None else ""
                 twin = _first_sensitive(top, None, aliases) if top else ""
                 if twin:

@@ -48,8 +48,9 @@ _ONCE = Choice("once", "Allow once", "good")
 _DENY = Choice("deny", "Deny", "danger")
 _CHANGED = Deny(
     "approval",
-    "what it would touch changed while the person was asked (a link leads elsewhere, or it works in"
-    " another folder), so it was not run; ask for it again if it is still wanted",
+    "what it would touch or run changed while the person was asked (a link leads elsewhere, it"
+    " works in another folder, or the project has another command or hook), so it was not run; ask"
+    " for it again if it is still wanted",
     Layer.CHANGED,
 )
 _EDITS = Choice("workspace", "Allow all edits in this workspace")
@@ -61,12 +62,19 @@ async def no_hooks(call: ToolCall, footprint: Footprint, context: CallContext) -
     del call, footprint, context
 
 
-def digest_of(call: ToolCall, context: CallContext, paths: Paths | None = None) -> str:
-    """What an approval is bound to: tool, final arguments, working directory, person, and the files
-    that its paths lead to."""
+def digest_of(
+    call: ToolCall,
+    context: CallContext,
+    paths: Paths | None = None,
+    footprint: Footprint | None = None,
+) -> str:
+    """What an approval is bound to: tool, final arguments, working directory, person, the files
+    that its paths lead to, and a command that the arguments do not say, with what is told of it."""
     body: list[object] = [call.name, dict(call.arguments), str(context.cwd), context.person]
     if paths is not None and (paths.reads or paths.writes):
         body += [paths.reads, paths.writes]
+    if footprint is not None and footprint.command not in (None, call.arguments.get("command")):
+        body += [footprint.command, footprint.note]
     text = json.dumps(body, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -96,7 +104,7 @@ class LayeredGate:
         ruling = await self._rule(call, footprint, paths, context)
         if ruling.verdict == "deny":
             return Deny(ruling.source, ruling.reason)
-        digest = digest_of(call, context, paths)
+        digest = digest_of(call, context, paths, footprint)
         verdict = await answered(digest)
         question = footprint.question
         if verdict is not None:
@@ -122,12 +130,13 @@ class LayeredGate:
 
         reads = tuple(map(Path, paths.reads))
         writes = tuple(map(Path, paths.writes))
-        return replace(decision, judged=Judged(reads, writes, forbidden))
+        return replace(decision, judged=Judged(reads, writes, forbidden, footprint.command))
 
     async def _rule(
         self, call: ToolCall, footprint: Footprint, paths: Paths, context: CallContext
     ) -> Ruling:
-        """Long commands are judged beside the event loop."""
+        """Long commands, and those of git, whose repository is looked through, are judged beside
+        the event loop."""
         if footprint.command is None:
             for path in (*footprint.reads, *footprint.writes):
                 named = str(context.cwd / path)
@@ -145,7 +154,8 @@ class LayeredGate:
                 remember=all(ruling.remember for ruling in rulings),
             )
 
-        if footprint.command is None or len(footprint.command) < _LONG:
+        command = footprint.command or ""
+        if len(command) < _LONG and "git" not in command:
             return strictest()
         return await asyncio.to_thread(strictest)
 

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from channels.record import record
@@ -78,8 +79,17 @@ class Repository:
 
 
 def repository_at(folder: str) -> Repository | None:
-    """The repository that git finds from ``folder`` (absolute, resolved); None when there is
-    none."""
+    """The repository that git finds from ``folder`` (absolute, resolved), looked through; None when
+    there is none. Reads all of its refs: not for the event loop."""
+    found = located(folder)
+    if found is None or found.strange:
+        return found
+    top, own, *_, common = (*found.folders, found.folders[-1])
+    return replace(found, setting=_unknown_setting(top, common), strange=_strange(own, common))
+
+
+def located(folder: str) -> Repository | None:
+    """The same, but for what it might let git run or read."""
     for top in (folder, *map(str, Path(folder).parents)):
         if os.path.lexists(f"{top}/.git"):
             own = f"{top}/.git"
@@ -89,13 +99,12 @@ def repository_at(folder: str) -> Repository | None:
                     return Repository((top,), strange=".git")
                 own = real(os.path.join(os.path.dirname(own), line[8:]))  # noqa: PTH118, PTH120
             if not os.path.lexists(f"{own}/commondir"):
-                return Repository((top, own), _unknown_setting(top, own), _strange(own, own))
+                return Repository((top, own))
             shared = _line(f"{own}/commondir")
             if shared is None:
                 return Repository((top, own), strange="commondir")
             common = real(os.path.join(own, shared))  # noqa: PTH118 - text
-            setting = _unknown_setting(top, common)
-            return Repository((top, own, common), setting, _strange(own, common))
+            return Repository((top, own, common))
         if all(os.path.lexists(f"{top}/{name}") for name in ("HEAD", "objects", "refs")):
             return Repository((top,), strange="a repository without a .git folder")
     return None

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from channels.text import code_span
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.permissions.wording import argument, visible
-from ohmo.shell.git_repository import repository_at, unknown_settings
+from ohmo.shell.git_repository import located, unknown_settings
 from ohmo.tools.bash import Bash, BashInput
 from ohmo.tools.inputs import PathText, PydanticTool, SafeText
 from ohmo.tools.repositories import has_git
@@ -70,7 +70,7 @@ def _order(arguments: GitCommitInput) -> BashInput:
 
 def _runs_besides(cwd: Path) -> Iterator[str]:
     """What git runs, or may, because the repository says so; CommonMark."""
-    found = repository_at(os.path.realpath(cwd))
+    found = located(os.path.realpath(cwd))
     if found is None:
         return
     common = Path(found.folders[-1])

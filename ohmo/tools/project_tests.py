@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from ohmo.tools.results import (
     description,
     error_result,
     in_thread,
+    temporary_folder,
     text_result,
 )
 from ohmo.tools.workbench import Workbench
@@ -93,8 +93,13 @@ class ProjectTests(PydanticTool):
         try:
             runner = await in_thread(lambda: _runner(folder, arguments.tests))
             order = self._order(arguments, folder, runner, context.cwd)
-            with tempfile.TemporaryDirectory(prefix="ohmo-tests-") as made:
-                report = Path(made) / "report.xml"
+            if order.command != context.judged.command:
+                raise ToolError(
+                    f"the project changed: its tests are run by `{order.command}` now, which was"
+                    " not judged; call it again"
+                )
+            async with temporary_folder("ohmo-tests-") as made:
+                report = made / "report.xml"
                 more = runner.environ(str(report))
                 ended, limit = await self._bash.ended(order, context, more)
                 results = await in_thread(lambda: _outcome(runner, ended, report, folder))

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import tempfile
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -21,7 +20,7 @@ from ohmo.checkpoints.git import ALONE, CannotKeep, names, run
 from ohmo.checkpoints.theirs import MOST_INDEX, content_of, pairs
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.processes.job import Command, JobEnded
-from ohmo.shell.git_repository import repository_at
+from ohmo.shell.git_repository import located, repository_at
 from ohmo.shell.parsing import DEFAULT_PATH
 from ohmo.tools.bash import job_report
 from ohmo.tools.files import Opening, exchanged
@@ -34,6 +33,7 @@ from ohmo.tools.results import (
     error_result,
     in_thread,
     os_message,
+    temporary_folder,
     text_result,
 )
 from ohmo.tools.workbench import Workbench
@@ -178,7 +178,7 @@ class GitReader(PydanticTool):
     def footprint(self, arguments: Look, cwd: Path) -> Footprint:
         """The folder, and whatever git keeps of it elsewhere."""
         folder = absolute_path(arguments.repository or ".", cwd)
-        found = repository_at(os.path.realpath(folder))
+        found = located(os.path.realpath(folder))
         kept = found.folders if found is not None else ()
         return Footprint(reads=(folder, *map(Path, kept)), effect="none")
 
@@ -202,18 +202,17 @@ async def opened(bench: Workbench, context: CallContext) -> AsyncGenerator[Repos
     top, own, *shared = await in_thread(lambda: _still(context.judged.reads))
     path = bench.environ.get("PATH", DEFAULT_PATH)
     bench.spill.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="git-", dir=bench.spill) as made:
-        ours = Path(made)
+    async with temporary_folder("git-", bench.spill) as ours:
         await in_thread(lambda: _set_up(ours, own, shared[0] if shared else own, path, bench))
         environ = {
             **ALONE,
             "PATH": path,
-            "HOME": made,
-            "XDG_CONFIG_HOME": made,
+            "HOME": str(ours),
+            "XDG_CONFIG_HOME": str(ours),
             "GIT_DIR": str(own),
-            "GIT_COMMON_DIR": made,  # and with it ``config`` (git(1))
+            "GIT_COMMON_DIR": str(ours),  # and with it ``config`` (git(1))
             "GIT_WORK_TREE": str(top),
-            "GIT_INDEX_FILE": f"{made}/index",
+            "GIT_INDEX_FILE": f"{ours}/index",
         }
         yield Repository(top, own, context, bench, environ)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+import tempfile
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -41,6 +43,17 @@ async def in_thread(work: Callable[[], Answer]) -> Answer:
     except asyncio.CancelledError:
         await asyncio.wait({running})
         raise
+
+
+@asynccontextmanager
+async def temporary_folder(prefix: str, within: Path | None = None) -> AsyncGenerator[Path]:
+    """For as long as a call needs it. ``within``: None: where the system keeps such. Raises
+    OSError."""
+    made = await in_thread(lambda: tempfile.TemporaryDirectory(prefix=prefix, dir=within))
+    try:
+        yield Path(made.name)
+    finally:
+        await in_thread(made.cleanup)
 
 
 def description(name: str, **values: object) -> str:

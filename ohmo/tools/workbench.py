@@ -158,6 +158,7 @@ class BackgroundJobs:
         self._found = False
         self._count = 0
         self._jobs: dict[str, Background] = {}
+        self._beginning: dict[str, str] = {}  # id to thread
 
     def keep_in(self, folder: Path) -> None:
         """Finds what is there when somebody first asks."""
@@ -168,6 +169,7 @@ class BackgroundJobs:
         thread has too many running; OSError."""
         jobs = self._known()
         own = [name for name, each in jobs.items() if each.thread == thread and each.runs]
+        own += [name for name, whose in self._beginning.items() if whose == thread]
         if len(own) >= self._most:
             raise ToolError(
                 f"{self._most} commands run in the background already ({', '.join(own)}); stop one"
@@ -175,6 +177,7 @@ class BackgroundJobs:
             )
         self._count += 1
         name = f"bash_{self._count}"
+        self._beginning[name] = thread
         output = self._folder / f"{name}.txt"
 
         def note() -> None:
@@ -182,15 +185,24 @@ class BackgroundJobs:
             with replacing(self._folder / f"{name}.thread") as file:
                 file.write(thread.encode())
 
-        await in_thread(note)
         try:
-            job = await start(output)
+            await in_thread(note)
+            jobs[name] = Background(thread, output, await start(output))
         except BaseException:
-            self._forget(name)
+            await in_thread(lambda: self._each_file([name], Path.unlink))
             raise
-        jobs[name] = Background(thread, output, job)
-        await in_thread(self._tidy)
+        finally:
+            del self._beginning[name]
+        old = self._old()
+        for each in old:
+            del jobs[each]
+        await in_thread(lambda: self._each_file(old, Path.unlink))
         return name
+
+    async def renew(self) -> None:
+        """The files of commands that run stay, however long ago these wrote to them."""
+        running = [name for name, each in self._jobs.items() if each.runs]
+        await in_thread(lambda: self._each_file(running, os.utime))
 
     def get(self, name: str, thread: str) -> Background:
         """Raises ToolError when there is no such job in this thread."""
@@ -224,20 +236,23 @@ class BackgroundJobs:
                     self._jobs[output.stem] = Background(thread, output, None)
         return self._jobs
 
-    def _tidy(self) -> None:
+    def _old(self) -> list[str]:
+        """Ended ones beyond the bounds."""
+        old: list[str] = []
         ended = [(name, each) for name, each in self._jobs.items() if not each.runs]
         size = 0
         for number, (name, each) in enumerate(reversed(ended)):
             with suppress(OSError):
                 size += each.output.stat().st_size
             if number >= _MOST_ENDED or size > _MOST_OUTPUT:
-                del self._jobs[name]
-                self._forget(name)
+                old.append(name)
+        return old
 
-    def _forget(self, name: str) -> None:
-        for end in ("thread", "txt", "txt.part", "txt.end"):
-            with suppress(OSError):
-                (self._folder / f"{name}.{end}").unlink()
+    def _each_file(self, names: Sequence[str], work: Callable[[Path], None]) -> None:
+        for name in names:
+            for end in ("thread", "txt", "txt.part", "txt.end"):
+                with suppress(OSError):
+                    work(self._folder / f"{name}.{end}")
 
 
 def has_scheduler(workbench: Workbench) -> bool:

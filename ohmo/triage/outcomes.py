@@ -22,14 +22,12 @@ _PYTEST_WHY = re.compile(r"^E +(.*)", re.MULTILINE)
 _GO_PLACE = re.compile(r"^\s+([^\s:]+\.go):(\d+): (.*)")
 _CARGO_TEST = re.compile(r"^test (.+?)(?: - should panic)? \.\.\. FAILED", re.MULTILINE)
 _CARGO_SUM = re.compile(
-    r"^test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE
+    r"^test result: .*? (\d{1,9}) passed; (\d{1,9}) failed; (\d{1,9}) ignored", re.MULTILINE
 )
-_CARGO_SAID = re.compile(
-    r"^---- (.+?)(?: - should panic)? stdout ----\n(.*?)(?=^---- |^failures:$)",
-    re.MULTILINE | re.DOTALL,
-)
-_CARGO_PLACE = re.compile(r"(?:panicked at |panic as expected at )(?:'.*', )?([^\s:]+):(\d+):\d+:?")
-
+_CARGO_SECTION = re.compile(r"---- (.+?)(?: - should panic)? stdout ----")
+# The rest of its line belongs to each, so that no line is looked at twice.
+_CARGO_PANIC = re.compile(r"(?:panicked at |panic as expected at )(?:'.*', )?(.*)")
+_CARGO_PLACE = re.compile(r"([^\s:]+):(\d+):\d+:?")
 
 Form = Literal["junit", "go", "cargo", "text"]
 
@@ -91,6 +89,8 @@ def _from_go(text: str) -> Outcome | None:
     states: dict[tuple[str, str], str] = {}  # of package and test; "" is the package itself
     output: dict[tuple[str, str], list[str]] = {}
     for line in text.splitlines():
+        if not line.startswith("{"):
+            continue
         event = _event(line)
         package = str(event.get("Package") or str(event.get("ImportPath", "")).partition(" ")[0])
         key = (package, str(event.get("Test", "")))
@@ -123,17 +123,33 @@ def _from_cargo(text: str) -> Outcome | None:
     sums = [tuple(map(int, found)) for found in _CARGO_SUM.findall(text)]
     if not sums:
         return None
-    said = dict(_CARGO_SAID.findall(text))
+    said = _cargo_said(text)
     failures: list[FailedTest] = []
     for name in dict.fromkeys(_CARGO_TEST.findall(text)):
-        words = said.get(name, "")
-        place = _CARGO_PLACE.search(words)
+        words = "\n".join(said.get(name, ()))
+        panics = _CARGO_PANIC.finditer(words)
+        places = (_CARGO_PLACE.match(words, panic.start(1)) for panic in panics)
+        place = next(filter(None, places), None)
         # What went wrong stands below the place, if not on its line.
         below = words[place.end() :].strip() if place is not None else ""
         at = f"{place[1]}:{place[2]}" if place is not None else ""
         failures.append(FailedTest(name, at, _head(below or words)))
     passed, failed, skipped = (sum(numbers) for numbers in zip(*sums, strict=True))
     return Outcome(passed, failed, skipped, failures)
+
+
+def _cargo_said(text: str) -> Mapping[str, Sequence[str]]:
+    """The lines that each failed test printed."""
+    said: dict[str, list[str]] = {}
+    lines: list[str] = []  # of no test
+    for line in text.split("\n"):
+        if line == "failures:" or line.startswith("---- "):
+            lines = []
+            if (section := _CARGO_SECTION.fullmatch(line)) is not None:
+                said[section[1]] = lines
+        else:
+            lines.append(line)
+    return said
 
 
 def _name(case: Mapping[str, str]) -> str:
@@ -164,8 +180,6 @@ def _place(text: str, case: Mapping[str, str], folder: Path) -> str:
 
 def _event(line: str) -> Mapping[str, Any]:
     """Empty when the line is none."""
-    if not line.startswith("{"):
-        return {}
     try:
         event = json.loads(line)
     except (ValueError, RecursionError):

@@ -38,7 +38,7 @@ async def let_go(
 ) -> None:
     """Rows and files whose time is over go, a little at a time; None: nothing ever does, but edits
     without an original are ended. ``before``: the moment that lies so far back.
-    ``tidy``: lets go of checkpoints."""
+    ``tidy``: lets go of checkpoints, and renews the files of what still runs."""
     keep, pause = config.retention, FIRST
     while True:
         await sleep(pause)

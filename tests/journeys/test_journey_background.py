@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
 import psutil
 import pytest
 
+import ohmo
+from tests.faults.builds import COMMAND, built
+from tests.faults.daemon import Daemon, until
 from tests.journeys.at_keyboard import keyboard
 from tests.platforms.model.script import Asked, Call, Turn
 from tests.platforms.model.server import ModelServer
@@ -107,3 +111,58 @@ async def test_background_commands_are_found_again_after_a_restart(
         assert kept.read_text() == "".join(f"{number}\n" for number in range(1, 9001))
         assert (await home.ohmo("-p", "look at another's")).code == 0
         assert "no background command 'bash_2'; there is none" in results(server.asked[7])[0]
+
+
+async def test_what_a_silent_command_wrote_long_ago_stays_while_it_runs(tmp_path: Path) -> None:
+    """Also where its daemon looks every moment at what is old."""
+    often = built(
+        tmp_path / "often",
+        ohmo.__version__,
+        also=(
+            ("upkeep/housekeeping.py", "FIRST = 60.0", "FIRST = 0.2"),
+            ("upkeep/housekeeping.py", "OFTEN = 600.0", "OFTEN = 0.2"),
+        ),
+    )
+    quiet = background("echo early; while [ ! -e go ]; do sleep 0.1; done; echo late; exit 3")
+    server = ModelServer(
+        [
+            Turn(calls=(quiet,)),
+            Turn(text="it runs"),
+            Turn(calls=(Call("BashOutput", {"bash_id": "bash_1"}),)),
+            Turn(text="over"),
+        ]
+    )
+    keep = {"permissions": {"mode": "full_auto"}, "retention": {"spill": "1d"}}
+    async with keyboard(tmp_path, server, running=False, **keep) as home:
+        home.daemon = Daemon(home.home, command=COMMAND, environ={"KEY": "x", **often.environ})
+        await home.daemon.start()
+        said = await home.ohmo("-p", "begin it")
+        assert said.code == 0, said.err
+        folder = home.home / "spill" / "background"
+
+        async def written() -> bool:
+            part = folder / "bash_1.txt.part"
+            return part.exists() and part.read_bytes() == b"early\n"
+
+        await until("its first words are written", written)
+        old = (folder / "bash_1.thread", folder / "bash_1.txt.part", folder / "nobodys.txt")
+        old[-1].touch()
+        for path in old:
+            os.utime(path, (1_000_000_000, 1_000_000_000))
+
+        async def swept() -> bool:
+            return not old[-1].exists()
+
+        await until("what is old has gone", swept)
+        assert all(path.exists() for path in old[:-1])  # renewed
+        (home.work / "go").touch()
+
+        async def ended() -> bool:
+            return (folder / "bash_1.txt.end").exists()
+
+        await until("it has ended", ended)
+        await home.daemon.kill()  # the next one knows of it by its files alone
+        await home.daemon.start()
+        said = await home.ohmo("--continue", "-p", "how is it?")
+        assert said.code == 0, said.err
+        assert results(server.asked[3]) == ["early\nlate\n[exit code 3]\n[bash_1 has ended]"]

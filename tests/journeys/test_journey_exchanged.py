@@ -147,3 +147,47 @@ async def test_an_approval_counts_for_the_file_that_stood_on_the_card(
     assert (work / "two.txt").read_text() == "two"
     assert ("changed while the person was asked" in told(life)) is moved
     assert "restart" not in told(life)
+
+
+TESTS = ("ProjectTests", {})
+COMMIT = ("GitCommit", {"message": "Second"})
+
+
+@pytest.mark.parametrize("changed", [False, True])
+@pytest.mark.parametrize(("call", "shown"), [(TESTS, "make test"), (COMMIT, "git commit")])
+async def test_an_approval_counts_for_what_the_card_said_would_run(
+    world: MakeWorld, call: tuple[str, dict[str, str]], shown: str, *, changed: bool
+) -> None:
+    life = world(Says("", calls=(call,)), "Done.")
+    work = life.work
+    hooks = work / ".git/hooks"
+    hooks.mkdir(parents=True)
+    (work / "Makefile").write_text("test:\n\ttouch ran\n")
+    async with house(life):
+        await life.platform.says("go")
+        await life.hears(shown)
+        if changed:
+            for path in (work / ".venv/bin/pytest", hooks / "pre-commit"):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("#!/bin/sh\ntouch ran\n")
+                path.chmod(0o755)
+            (work / "pytest.ini").touch()
+        await life.platform.says("/approve")
+        await life.hears("Done.")
+    assert ("changed while the person was asked" in told(life)) is changed
+    assert (work / "ran").exists() is (call is TESTS and not changed)
+
+
+async def test_plan_mode_runs_no_tests_that_appeared_after_the_judgement(world: MakeWorld) -> None:
+    life = world(Says("", calls=(TESTS,)), "Done.", config="permissions: {mode: plan}\n")
+    life.work.mkdir(parents=True)
+
+    def appear(name: str) -> None:
+        if name == "tool.before":
+            (life.work / "Makefile").write_text("test:\n\ttouch ran\n")
+
+    async with house(replace(life, failpoint=appear)):
+        await life.platform.says("test it")
+        await life.hears("Done.")
+    assert "which was not judged" in told(life)
+    assert not (life.work / "ran").exists()

@@ -143,3 +143,33 @@ async def test_rules_for_bash_hold_for_what_the_tools_run(tmp_path: Path) -> Non
         }
         await home.ohmo("-p", "test only some")
         assert "is an option" in result(server.asked[4])
+
+
+@pytest.mark.parametrize("before", ["", "."], ids=["empty", "dot"])
+async def test_no_git_of_the_repository_is_run_wherever_path_leads(
+    tmp_path: Path, before: str
+) -> None:
+    """Neither to look, nor for a checkpoint before a change, nor for the branch that is told."""
+    server = ModelServer(
+        [
+            Turn(calls=(Call("GitStatus", {}),)),
+            Turn(calls=(Call("Bash", {"command": "git status"}),)),
+            Turn(calls=(Call("Write", {"file_path": "b.py", "content": "b"}),)),
+            Turn(text="looked"),
+        ]
+    )
+    async with keyboard(tmp_path, server, running=False) as home:
+        ran = repository(home)
+        git(home, "config", "--unset", "core.fsmonitor")
+        for folder in (home.work, home.home):
+            own = folder / "git"
+            own.write_text(f"#!/bin/sh\ntouch {ran}/git\n")
+            own.chmod(0o755)
+        home.daemon.environ["PATH"] = f"{before}:{os.environ['PATH']}"
+        await home.daemon.start()
+        looked = await home.ohmo("-p", "what changed?", "--allow", "Write")
+        assert looked.code == 0, looked.err
+        assert " M a.py" in result(server.asked[1])
+        assert "modified:   a.py" in result(server.asked[2])
+        assert (home.work / "b.py").read_text() == "b"
+        assert list(ran.iterdir()) == []

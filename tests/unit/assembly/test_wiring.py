@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from channels.console.adapter import Console
 from channels.registry import discover
+from ohmo.assembly.agent import finding_programs
 from ohmo.assembly.messages import Wired, roles, wire
 from ohmo.config.load import Config, load
 from ohmo.gateway.access import Policy
@@ -134,3 +136,23 @@ def test_what_belongs_to_the_home_and_lies_elsewhere_is_closed_too(tmp_path: Pat
         sensitive.touch(name, str(tmp_path))
         for name in ("kept/notes.txt", "apart/house.txt", "dotfiles/m ohmo.yaml")
     ] == [Touch.CLEAR] * 3
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("/a:/b", "/a:/b"),
+        (":/a", "/a"),
+        ("/a:", "/a"),
+        (".:/a::b/c:/d", "/a:/d"),
+        ("", "/usr/local/bin:/usr/bin:/bin"),
+        (".", "/usr/local/bin:/usr/bin:/bin"),
+        (None, "/usr/local/bin:/usr/bin:/bin"),
+    ],
+)
+def test_no_program_is_found_in_the_working_directory(path: str | None, found: str) -> None:
+    given = {"HOME": "/h"} if path is None else {"HOME": "/h", "PATH": path}
+    made = finding_programs(given)
+    own = str(Path(sys.executable).parent)
+    assert made == {"HOME": "/h", "PATH": f"{found}:{own}"}
+    assert finding_programs(made) == made

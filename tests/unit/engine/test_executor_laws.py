@@ -620,3 +620,40 @@ async def test_a_call_that_waited_is_judged_once_more() -> None:
         "fine",
         "Not allowed (sensitive): it is a link now",
     ]
+
+
+class Otherwise:
+    """Judges by a digest that is another one once the first call has run."""
+
+    def __init__(self, ledger: Notebook) -> None:
+        self._ledger = ledger
+        self.told: list[Verdict | None] = []
+
+    async def judge(
+        self,
+        call: ToolCall,
+        footprint: Footprint,
+        context: CallContext,
+        answered: Callable[[str], Awaitable[Verdict | None]],
+    ) -> Decision:
+        if call.id == "c1":
+            return Allow("rule")
+        self.told.append(await answered("after" if self._ledger.results else "before"))
+        changed = self.told[-1] is None or self.told[-1].state == "changed"
+        return Deny("approval", "changed") if changed else Allow("approval")
+
+
+async def test_an_approval_of_a_call_is_none_of_what_the_call_before_it_made_of_it() -> None:
+    ledger = Notebook(verdict=Verdict("allowed", "once", "once", "ada"))
+    gate = Otherwise(ledger)
+
+    async def run(arguments: Input, context: CallContext) -> ToolOutput:
+        while not gate.told:  # the other one has been judged
+            await asyncio.sleep(0.001)
+        return await fine(arguments, context)
+
+    async with asyncio.timeout(20):
+        await execute(Doing(run), ledger, opened(1), opened(2), gate=gate)  # type: ignore[arg-type]
+    assert [verdict and verdict.state for verdict in gate.told] == ["allowed", "changed"]
+    assert [result.error for result in ledger.results] == [False, True]
+    assert ledger.started == ["c1"]

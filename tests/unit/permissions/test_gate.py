@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,11 @@ from permission_house import House, judged_by
 from channels.contract import Choice
 from ohmo.contracts.messages import Layer, ToolCall
 from ohmo.contracts.outbox import Grant
-from ohmo.contracts.tool import Allow, Ask, CallContext, Deny, Footprint, Question, Verdict
+from ohmo.contracts.tool import Allow, Ask, CallContext, Deny, Footprint, Judged, Question, Verdict
 from ohmo.permissions.gate import LayeredGate, digest_of
+from ohmo.shell import git_repository
+from ohmo.tools.catalogue import load_tools
+from ohmo.tools.workbench import Workbench
 
 
 async def no_grants() -> Sequence[Grant]:
@@ -135,7 +139,8 @@ async def test_policy_and_approval_see_what_a_hook_rewrote(house: House) -> None
     assert isinstance(await gate.judge(*bash("bad"), house.context(), Said()), Deny)
     digest = digest_of(bash("touch y")[0], house.context())
     decision = await gate.judge(*bash("ls"), house.context(), Said(**{digest: Verdict("allowed")}))
-    assert decision == Allow("approval: once", {"command": "touch y"})
+    judged = Judged(command="touch y")
+    assert decision == Allow("approval: once", {"command": "touch y"}, judged=judged)
 
 
 async def test_the_digest_depends_on_everything_that_matters_and_on_no_order(house: House) -> None:
@@ -233,3 +238,53 @@ async def test_an_open_descriptor_is_no_file_for_a_tool(house: House, path: str)
         )
         assert isinstance(refused, Deny)
         assert "open descriptor" in refused.reason
+
+
+async def test_an_approval_is_bound_to_a_command_that_no_argument_says(house: House) -> None:
+    """As of ProjectTests, which finds it in the project; and to what was told of it."""
+    gate = LayeredGate(judged_by(house.policy()), no_grants)
+    call = ToolCall("t.1", "ProjectTests", {}, "")
+    shown = Footprint(command="make test", note="runs: make test")
+    asked = await gate.judge(call, shown, house.context(), Said())
+    assert isinstance(asked, Ask)
+    digest = asked.question.digest
+    for other in (
+        replace(shown, command=".venv/bin/pytest"),
+        replace(shown, note="runs: make test, and a hook"),
+    ):
+        said = Said(**{digest: Verdict("allowed")})
+        assert isinstance(await gate.judge(call, other, house.context(), said), Ask)
+    allowed = await gate.judge(call, shown, house.context(), Said(**{digest: Verdict("allowed")}))
+    assert allowed == Allow("approval: once", judged=Judged(command="make test"))
+    # One of Bash that was asked by an earlier version is answered by the same digest.
+    order, footprint = bash("touch x")
+    noted = replace(footprint, note="whatever")
+    assert digest_of(order, house.context(), None, noted) == digest_of(order, house.context())
+
+
+async def test_a_repository_is_looked_through_beside_the_event_loop(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have ten thousand branches."""
+    looked: list[threading.Thread] = []
+    strange = git_repository._strange  # pyright: ignore[reportPrivateUsage]
+
+    def looking(own: str, common: str) -> str:
+        looked.append(threading.current_thread())
+        return strange(own, common)
+
+    monkeypatch.setattr(git_repository, "_strange", looking)
+    bench = Workbench(house.home / "spill", house.sensitive, environ={"PATH": house.shell.path})
+    tools = load_tools(bench)
+    gate = LayeredGate(judged_by(house.policy()), no_grants)
+    for name, arguments in (
+        ("GitStatus", {}),
+        ("Bash", {"command": "git log"}),
+        ("Bash", {"command": "git grep needle"}),
+        ("GitCommit", {"message": "x"}),
+    ):
+        call = ToolCall("t.1", name, arguments, "")
+        footprint = tools[name].footprint(tools[name].parse(arguments), house.work)
+        assert not isinstance(await gate.judge(call, footprint, house.context(), Said()), Deny)
+    assert looked
+    assert threading.main_thread() not in looked

@@ -132,3 +132,39 @@ async def test_a_stop_of_the_daemon_is_told_as_such(
     await bench.background.close()
     told = (await call("BashOutput", bash_id="bash_1")).text
     assert told.endswith("[ended: the daemon ended, and its commands with it]\n[bash_1 has ended]")
+
+
+async def test_many_that_begin_at_once_make_room_once_and_keep_the_limit(tmp_path: Path) -> None:
+    folder = tmp_path / "background"
+    jobs = jobs_in(folder)
+    for number in range(32):
+        name = await jobs.begin(f"a{number}", running("echo x"))
+        await jobs.get(name, f"a{number}").end(100)
+    began = await asyncio.gather(
+        *(jobs.begin("b", running("sleep 86.33")) for _ in range(12)), return_exceptions=True
+    )
+    names = [name for name in began if isinstance(name, str)]
+    refused = [str(why) for why in began if isinstance(why, ToolError)]
+    assert (len(names), len(refused)) == (8, 4)
+    assert all("8 commands run in the background already (bash_33, " in why for why in refused)
+    await jobs.close()
+
+
+async def test_old_ones_are_let_go_once_however_many_begin(tmp_path: Path) -> None:
+    folder = tmp_path / "background"
+    jobs = jobs_in(folder)
+    runner = ProcessRunner()
+    for number in range(32):
+        name = await jobs.begin(f"a{number}", running("echo x", runner))
+        await jobs.get(name, f"a{number}").end(100)
+    job = jobs.get("bash_32", "a31").job
+    assert job is not None
+
+    async def ended(output: Path) -> Job:
+        output.touch()
+        return job
+
+    names = await asyncio.gather(*(jobs.begin(f"b{number}", ended) for number in range(8)))
+    assert names == [f"bash_{number}" for number in range(33, 41)]
+    left = {path.stem for path in folder.glob("*.thread")}
+    assert left == {f"bash_{number}" for number in range(9, 41)}

@@ -5,14 +5,17 @@ documentation shows."""
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+import tempfile
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tool_calls import Call
+from tool_calls import Call, judged
 
 from ohmo.contracts.messages import ToolResult
 from ohmo.contracts.tool import CallContext
@@ -148,8 +151,9 @@ async def run(
     """With these programs before all others."""
     path = f"{programs}:{bench.environ['PATH']}"
     tool = load_tools(replace(bench, environ={**bench.environ, "PATH": path}))["ProjectTests"]
-    deadline = time.monotonic() + 300
-    return (await tool.run(tool.parse(arguments), replace(context, deadline=deadline))).result
+    given = tool.parse(arguments)
+    ready = replace(judged(tool, given, context), deadline=time.monotonic() + 300)
+    return (await tool.run(given, ready)).result
 
 
 def script(path: Path, text: str) -> None:
@@ -414,3 +418,74 @@ def test_more_failures_than_are_kept_did_not_pass() -> None:
     outcome = read("junit", report.encode(), Path("/w"))
     assert outcome is not None
     assert (outcome.passed, outcome.failed) == (1, 2500)
+
+
+@pytest.mark.parametrize("before", ["", "Makefile"], ids=["nothing was judged", "make test was"])
+async def test_only_the_command_that_was_judged_is_run(
+    bench: Workbench, context: CallContext, work: Path, before: str
+) -> None:
+    if before:
+        (work / before).write_text("test:\n\ttouch RAN\n")
+    tool = load_tools(bench)["ProjectTests"]
+    given = tool.parse({})
+    ready = replace(judged(tool, given, context), deadline=time.monotonic() + 300)
+    script(work / ".venv/bin/pytest", "touch RAN\n")
+    (work / "pytest.ini").touch()
+    told = (await tool.run(given, ready)).result
+    assert told.error
+    assert told.text == (
+        "not run: the project changed: its tests are run by `.venv/bin/pytest` now, which was not"
+        " judged; call it again"
+    )
+    assert not (work / "RAN").exists()
+
+
+async def test_the_folder_of_a_report_is_made_and_removed_beside_the_event_loop(
+    call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[threading.Thread] = []
+
+    class Watched(tempfile.TemporaryDirectory[str]):
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            seen.append(threading.current_thread())
+            super().__init__(*arguments, **named)
+
+        def cleanup(self) -> None:
+            seen.append(threading.current_thread())
+            super().cleanup()
+            assert not Path(self.name).exists()
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", Watched)
+    assert data(await call("ProjectTests"))["failed"] == 2
+    assert len(seen) == 2
+    assert threading.main_thread() not in seen
+
+
+HOSTILE = {  # by what each once took time that grows with its square
+    "heads without an end": "---- x\n",
+    "heads in one line": "---- x stdout ----",
+    "sections": "---- x stdout ----\n",
+    "panics in one line": "panicked at '",
+    "places in one line": "panicked at 'a', b",
+    "names": "test a ",
+    "sums": "test result: 1 passed; 1 failed; ",
+    "numbers": "1",
+    "spaces": " ",
+    "lines": "\n",
+}
+
+
+@pytest.mark.parametrize("words", HOSTILE.values(), ids=HOSTILE)
+def test_what_a_hostile_test_prints_is_read_in_time_that_grows_with_its_length(words: str) -> None:
+    """4 MiB within seconds, in a process that can be ended: each of them took hours or none."""
+    program = (
+        "import sys; from pathlib import Path; from ohmo.triage.outcomes import read\n"
+        "body = sys.argv[1] * (4 * 2**20 // len(sys.argv[1]))\n"
+        "for head in ('', '---- x stdout ----\\n', 'test result: FAILED. '):\n"
+        "    text = 'test x ... FAILED\\n' + head + body + '\\nfailures:\\n' + sys.argv[2]\n"
+        "    told = read('cargo', text.encode(), Path('/w'))\n"
+        "    assert told is not None and told.failed == 1, told\n"
+        "read('go', text.encode(), Path('/w'))\n"
+    )
+    end = "\ntest result: FAILED. 1 passed; 1 failed; 0 ignored;\n"
+    subprocess.run([sys.executable, "-c", program, words, end], check=True, timeout=60)

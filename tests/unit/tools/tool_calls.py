@@ -27,7 +27,8 @@ def opening(sensitive: SensitivePaths = SENSITIVE, judged: Judged | None = None)
 
 def judged(tool: Tool[Any], arguments: BaseModel, context: CallContext) -> CallContext:
     """As if a gate that forbids nothing had just allowed the call."""
-    paths = paths_of(tool.footprint(arguments, context.cwd), context.cwd)
-    return replace(
-        context, judged=Judged(tuple(map(Path, paths.reads)), tuple(map(Path, paths.writes)))
-    )
+    footprint = tool.footprint(arguments, context.cwd)
+    paths = paths_of(footprint, context.cwd)
+    reads = tuple(map(Path, paths.reads))
+    writes = tuple(map(Path, paths.writes))
+    return replace(context, judged=Judged(reads, writes, command=footprint.command))
