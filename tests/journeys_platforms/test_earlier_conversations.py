@@ -78,6 +78,6 @@ async def test_a_conversation_larger_than_the_platform_takes_is_told_in_one_line
     async with stage("web", web={"max_file": 100}) as scene:
         await scene.daemon.start()
         await talk(scene, "web", "the roof leaks")
-        await replied(scene, "web", "/export", "web takes 100: the owner can write it with")
+        await replied(scene, "web", "/export", "too large: web takes 100 bytes. The owner can write it with")
         messages = await scene.rigs["web"].visible("dm:ada")
         assert not any(message.files for message in messages)
