@@ -47,8 +47,8 @@ async def run(order: Order, desk: Desk) -> Effect:
 def _resumed(order: Order, one: SessionInfo, desk: Desk) -> Effect:
     if len(order.settings.stretches) >= STRETCHES:
         return Reply(
-            f"Nothing was changed: conversations were changed {STRETCHES} times here, and no more"
-            " can be kept apart. Go on with this one, or begin another with `/new`."
+            f"Nothing was changed: this chat went from one conversation to another {STRETCHES}"
+            " times, and more cannot be kept apart. Go on with this one, or begin one with `/new`."
         )
     text = (
         f"This goes on: {_named(one, desk)}. What was here until now is kept: `/resume` lists it."
