@@ -6,6 +6,7 @@ from __future__ import annotations
 from channels.text import literal
 from ohmo.commands.contract import MEMBERS, Command, Desk, Effect, Order, Reply, Stop, changes_ago
 from ohmo.contracts.reports import SessionInfo
+from ohmo.contracts.turns import STRETCHES
 
 LISTED = 10  # conversations
 SHOWN = 60  # characters of how one began
@@ -22,13 +23,13 @@ async def run(order: Order, desk: Desk) -> Effect:
     if number is not None:
         if number > len(earlier):
             return Reply(f"There is no number {number}: `/resume` lists {len(earlier)} here.")
-        return _resumed(earlier[number - 1][1], desk)
+        return _resumed(order, earlier[number - 1][1], desk)
     found = earlier
     if order.argument:
         holding = await desk.holding(order.thread, order.argument)
         found = [(at, one) for at, one in earlier if one.session in holding]
         if len(found) == 1:
-            return _resumed(found[0][1], desk)
+            return _resumed(order, found[0][1], desk)
         if not found:
             return Reply(
                 "In no earlier conversation here all of these words were said. `/resume` lists"
@@ -43,7 +44,12 @@ async def run(order: Order, desk: Desk) -> Effect:
     )
 
 
-def _resumed(one: SessionInfo, desk: Desk) -> Effect:
+def _resumed(order: Order, one: SessionInfo, desk: Desk) -> Effect:
+    if len(order.settings.stretches) >= STRETCHES:
+        return Reply(
+            f"Nothing was changed: this chat went from one conversation to another {STRETCHES}"
+            " times, and more cannot be kept apart. Go on with this one, or begin one with `/new`."
+        )
     text = (
         f"This goes on: {_named(one, desk)}. What was here until now is kept: `/resume` lists it."
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection
 from dataclasses import field, fields, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Literal, Protocol
 
 from channels.contract import Address
@@ -27,19 +29,22 @@ BY_A_BOT = "said by a bot"
 model."""
 
 
-PRESENT, NO_SESSION = -1, -2  # of ``ThreadSettings.planning``
+PRESENT, NO_SESSION = -1, -2  # of ``ThreadSettings.planning``; the second also of a ``Stretch``
 
 
 @record
 class Stretch:
     """Steps from number ``begins`` on, until the next stretch of the thread, belong to the session
-    whose first step has number ``session``."""
+    whose first step has number ``session``; ``NO_SESSION``: to one that is not kept apart."""
 
     begins: int
     session: int
 
 
-STRETCHES = 64  # that are kept of a thread: older sessions cannot be gone on with
+SESSIONS = 64  # of a thread that can be gone on with: the one unused longest goes as a whole
+#: With so many no earlier session is gone on with; new ones still begin, which lets all of those
+#: go in the end: there are never more than ``STRETCHES + SESSIONS``.
+STRETCHES = 512
 
 
 @record
@@ -63,27 +68,46 @@ class ThreadSettings:
 
     def begun(self, present: int, at: int, session: int | None = None) -> ThreadSettings:
         """Steps from number ``at`` on belong to another session than the ``present`` one; None: to
-        a new one. More than ``STRETCHES`` are kept only where the session itself has them."""
+        a new one. Of more than ``SESSIONS`` the one unused longest goes, with all its stretches:
+        what is left of a session would begin in its middle."""
         known = [each for each in self.stretches if each.begins < at]
         if not any(each.session == present for each in known):
             known += [Stretch(0, 0)] if present and not known else []
             known.append(Stretch(present, present))
         goes_on = at if session is None else session
         known.append(Stretch(at, goes_on))
-        while len(known) > STRETCHES and known[0].session != goes_on:
-            del known[0]
-        return replace(self, stretches=tuple(known))
+        newest = dict.fromkeys(each.session for each in reversed(known))
+        newest.pop(NO_SESSION, None)
+        kept = set(list(newest)[:SESSIONS])
+        stretches: list[Stretch] = []
+        before = NO_SESSION
+        for each in known:
+            session = each.session if each.session in kept else NO_SESSION
+            if session != before:
+                stretches.append(Stretch(each.begins, session))
+            before = session
+        return replace(self, stretches=tuple(stretches))
 
     def holds(self, session: int, step: int) -> bool:
         """Whether a step of the thread belongs to that session."""
-        if not any(each.session == session for each in self.stretches):
+        if not any(each.session == session for each in reversed(self.stretches)):
             return step >= session
         return self.session_of(step) == session
 
     def session_of(self, step: int) -> int | None:
         """None: its session is not kept apart any more."""
-        known = [each.session for each in self.stretches if each.begins <= step]
-        return known[-1] if known else None
+        at = bisect_right(self.stretches, step, key=lambda each: each.begins)
+        session = self.stretches[at - 1].session if at else NO_SESSION
+        return None if session == NO_SESSION else session
+
+    def gaps(self, present: int) -> list[tuple[int, int]]:
+        """From which number to before which one the steps behind the beginning of the ``present``
+        session belong to others."""
+        return [
+            (each.begins, following.begins)
+            for each, following in pairwise(self.stretches)
+            if each.session != present and each.begins >= present
+        ]
 
     def over(self, older: ThreadSettings) -> ThreadSettings:
         """These choices, and the older ones where nothing was chosen now."""

@@ -26,7 +26,7 @@ from ohmo.contracts.reports import (
     StepInfo,
     ThreadInfo,
 )
-from ohmo.contracts.turns import Shelf
+from ohmo.contracts.turns import NO_SESSION, Shelf
 from ohmo.store.codec import Unreadable, column, from_column, read_arrival, read_settings, read_step
 from ohmo.store.known_people import beginning
 from ohmo.store.outbox import COLUMNS, OPEN, out_row
@@ -344,8 +344,10 @@ def sessions(thread: str) -> Op[list[SessionInfo]]:
     for each in reversed(read_settings(settings).stretches):
         span = (thread, each.begins, end)
         end = each.begins
+        if each.session in (present, NO_SESSION):
+            continue
         last = yield _LAST_SAID, span
-        if each.session == present or not last:
+        if not last:
             continue
         words = [_words(read_step(body)) for (body,) in (yield _FIRST_SAID, span)]
         said = next((line for line in words if line), "")

@@ -14,6 +14,7 @@ from tests.faults.scene import Scene
 from tests.journeys_platforms.conftest import Stage
 from tests.journeys_platforms.test_people_files_and_questions import PLATFORMS
 from tests.journeys_platforms.test_words_from_elsewhere import replied, says
+from tests.platforms.model.script import Call, Turn
 
 
 def heard(scene: Scene) -> str:
@@ -78,6 +79,31 @@ async def test_a_conversation_larger_than_the_platform_takes_is_told_in_one_line
     async with stage("web", web={"max_file": 100}) as scene:
         await scene.daemon.start()
         await talk(scene, "web", "the roof leaks")
-        await replied(scene, "web", "/export", "web takes 100: the owner can write it with")
+        await replied(
+            scene, "web", "/export", "too large: web takes 100 bytes. The owner can write it with"
+        )
         messages = await scene.rigs["web"].visible("dm:ada")
         assert not any(message.files for message in messages)
+
+
+async def test_a_guest_takes_away_what_was_said_and_posted_and_nothing_else(stage: Stage) -> None:
+    async with stage("telegram", telegram={"dm": "open"}) as scene:
+        config = scene.daemon.home / "config.yaml"
+        config.write_text(
+            config.read_text().replace('"limits"', '"access": {"default_role": "guest"}, "limits"')
+        )
+        await scene.daemon.start()
+        scene.model.next(
+            Turn(text="thought aloud", calls=(Call("Read", {"file_path": "roof.txt"}),)),
+            Turn(text="it is slate"),
+        )
+        await replied(scene, "telegram", "what is the roof made of", "it is slate")
+        await scene.quiet()
+        await replied(scene, "telegram", "/export json", "This conversation, ")
+        folder = scene.daemon.home / "spill" / "shown"
+        (whole,) = [json.loads(path.read_text()) for path in folder.rglob("conversation.json")]
+        assert [each["text"] for each in whole["items"]] == [
+            "what is the roof made of",
+            "it is slate",
+        ]
+        assert "thought aloud" in heard(scene)  # the log has it

@@ -27,7 +27,7 @@ from ohmo.contracts.reports import (
     spot_of,
 )
 from ohmo.contracts.tool import Verdict
-from ohmo.contracts.turns import Claim, PersonRow, Shelf, ThreadSettings, TurnCost
+from ohmo.contracts.turns import NO_SESSION, Claim, PersonRow, Shelf, ThreadSettings, TurnCost
 from ohmo.store.approvals import lapsed_in
 from tests.store_model.choices import ModelChoices
 from tests.store_model.spending import ModelSpending
@@ -467,9 +467,7 @@ class MemoryStore(ModelOutbox, ModelSpending, ModelChoices):
                     del tables.posts[post]
             over = {t.id for t in tables.turns.values() if t.ended is not None and t.ended < said}
             tables.steps = {
-                k: s
-                for k, s in tables.steps.items()
-                if s.turn not in over or k[1] >= tables.threads[k[0]].session_seq
+                k: s for k, s in tables.steps.items() if s.turn not in over or self._of_present(*k)
             }
             tables.questions = {k: q for k, q in tables.questions.items() if q.turn not in over}
             kept = {s.turn for s in tables.steps.values()}
@@ -493,6 +491,14 @@ class MemoryStore(ModelOutbox, ModelSpending, ModelChoices):
             noted += len(tables.speakers) - len(spoke)
             tables.speakers = spoke
             return noted
+
+    def _of_present(self, thread: str, seq: int) -> bool:
+        row = self.tables.threads[thread]
+        of = [each.session for each in row.settings.stretches if each.begins <= seq]
+        known = {each.session for each in row.settings.stretches}
+        return seq >= row.session_seq and (
+            row.session_seq not in known or of[-1] == row.session_seq
+        )
 
     def _over(self, grant: Grant) -> bool:
         """Given for a session that is no more."""
@@ -683,7 +689,7 @@ class MemoryStore(ModelOutbox, ModelSpending, ModelChoices):
         found: dict[int, SessionInfo] = {}
         for (where, seq), logged in sorted(self.tables.steps.items()):
             of = [each.session for each in row.settings.stretches if each.begins <= seq]
-            if where != thread or not of:
+            if where != thread or not of or of[-1] == NO_SESSION:
                 continue
             session = of[-1]
             step = logged.step

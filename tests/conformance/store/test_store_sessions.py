@@ -9,7 +9,8 @@ from store_words import BIRTH, COMMAND, Scene, ask, card, closing, ident, model,
 
 from ohmo.contracts.messages import ModelStep, Text, UserStep
 from ohmo.contracts.outbox import Grant, Ruling
-from ohmo.contracts.turns import STRETCHES, End, Stretch, ThreadSettings
+from ohmo.contracts.reports import StepInfo
+from ohmo.contracts.turns import NO_SESSION, SESSIONS, STRETCHES, End, Stretch, ThreadSettings
 
 
 async def talk(scene: Scene, words: str) -> str:
@@ -134,10 +135,10 @@ def test_steps_of_a_thread_without_boundaries_belong_to_the_present_session(pres
 def test_the_oldest_boundaries_go_and_those_of_the_session_stay() -> None:
     settings = ThreadSettings()
     present = 0
-    for at in range(10, 10 * STRETCHES * 2, 10):
+    for at in range(10, 10 * SESSIONS * 2, 10):
         settings = settings.begun(present, at)
         present = at
-    assert len(settings.stretches) == STRETCHES
+    assert len(settings.stretches) == SESSIONS
     assert settings.session_of(0) is None
     oldest = settings.stretches[0].session
     back = settings.begun(present, 10_000, oldest)
@@ -145,3 +146,64 @@ def test_the_oldest_boundaries_go_and_those_of_the_session_stay() -> None:
     assert back.holds(oldest, oldest)
     assert back.holds(oldest, 10_001)
     assert not back.holds(oldest, present)
+
+
+def test_a_session_gone_on_with_often_keeps_its_beginning_and_others_go_as_a_whole() -> None:
+    settings = ThreadSettings()
+    at = 0
+    while len(settings.stretches) < STRETCHES:  # /new, something is said, /resume of the first one
+        settings = settings.begun(0, at + 10).begun(at + 10, at + 20, 0)
+        at += 20
+        assert settings.holds(0, 5)
+        assert settings.holds(0, at + 5)
+    kept = {each.session for each in settings.stretches} - {0, NO_SESSION}
+    assert kept == set(range(at - 10 - 20 * (SESSIONS - 2), at, 20))  # those used last
+    for step in range(5, at, 10):
+        owner = 0 if step // 10 % 2 == 0 else step - 5
+        assert settings.session_of(step) == (owner if owner in {0, *kept} else None)
+
+    present = 0
+    for _ in range(SESSIONS):  # none is gone on with any more
+        at += 10
+        settings = settings.begun(present, at)
+        present = at
+        assert len(settings.stretches) <= STRETCHES + SESSIONS
+    assert len(settings.stretches) == SESSIONS
+    assert settings.session_of(5) is None
+
+
+async def test_a_conversation_that_is_not_kept_apart_is_not_listed(scene: Scene) -> None:
+    thread = await talk(scene, "roof")
+    for number in range(SESSIONS):
+        await stop(scene, f"new {number}")
+        await talk(scene, f"m{number}")
+        if number == 0:
+            await stop(scene, "resume", 0)
+    words = [one.words for one in await scene.store.sessions(thread)]
+    assert len(words) == SESSIONS - 1
+    assert words[-1] == "roof"  # and not what was said between its stretches
+
+
+async def test_what_was_said_between_the_stretches_of_a_resumed_conversation_is_pruned(
+    scene: Scene,
+) -> None:
+    store = scene.store
+    thread = await talk(scene, "roof")
+    await stop(scene, "new")
+    await talk(scene, "fence")
+    await stop(scene, "resume", 0)
+    await talk(scene, "tiles")
+    scene.clock.tick(10 * 86_400)
+    await stop(scene, "new 2")
+    await talk(scene, "door")
+    await stop(scene, "resume 2", 0)
+    await store.prune(scene.clock.now - timedelta(days=1))
+    assert await sent(scene, thread) == ["roof", "to roof", "tiles", "to tiles"]
+    assert [one.words for one in await store.sessions(thread)] == ["door"]
+    steps = await store.steps(thread, 0)
+    assert len(steps) == 6  # of what is kept for a day, and of the present one
+    scene.clock.tick(2 * 86_400)
+    await store.prune(scene.clock.now - timedelta(days=1))
+    assert len(await store.steps(thread, 0)) == 4
+    turns = {item.turn for item in await store.history(thread) if isinstance(item, StepInfo)}
+    assert len(turns) == 2

@@ -33,7 +33,7 @@ from ohmo.contracts.outbox import Ask, Asked, Lapsed
 from ohmo.contracts.reports import ArrivalInfo, ChannelStatus, HouseStatus, SessionInfo, ThreadInfo
 from ohmo.contracts.spending import Spending, Total
 from ohmo.contracts.tool import Question
-from ohmo.contracts.turns import ThreadSettings
+from ohmo.contracts.turns import STRETCHES, Stretch, ThreadSettings
 
 KNOWN = commands()
 # Named in the documentation, not built yet.
@@ -274,6 +274,18 @@ async def test_resume_that_means_none_or_several_changes_nothing(said: str, answ
     reply = await run(f"/resume {said}", earlier("the roof", "the fence", "the paint"))
     assert isinstance(reply, Reply)
     assert reply.text.startswith(answer)
+
+
+async def test_resume_that_would_change_conversations_too_often_is_refused_in_one_line() -> None:
+    desk = earlier("the roof", "the fence")
+    stretches = tuple(Stretch(at, at % 2) for at in range(STRETCHES))
+    for said in ("1", "fence"):
+        reply = await run(f"/resume {said}", desk, settings=ThreadSettings(stretches=stretches))
+        assert isinstance(reply, Reply)
+        assert "one conversation to another 512 times" in reply.text
+        assert "\n" not in reply.text
+        settings = ThreadSettings(stretches=stretches[:-1])
+        assert (await run(f"/resume {said}", desk, settings=settings)).fresh
 
 
 async def test_resume_without_an_earlier_conversation_says_so() -> None:
