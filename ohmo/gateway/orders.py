@@ -292,7 +292,9 @@ class CommandQueries:
 
     async def usage_of(self, order: Order) -> Spending:
         turn, person = self.turn_of(order.thread) or "", f"{order.address.channel}:{order.person}"
-        spent = await self.store.spent(Payer(turn, order.thread, person))
+        info = await self.reports.thread(order.thread)
+        session = f"{order.thread}.{info.session_seq}" if info is not None else ""
+        spent = await self.store.spent(Payer(turn, order.thread, person, session=session))
         return Spending(await self.reports.usage(days=1), spent, self.limits)
 
     async def jobs_of(self, order: Order) -> str:
