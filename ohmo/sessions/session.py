@@ -151,13 +151,16 @@ class Session:
         )
         asked = user_steps.asks_to_compact(work.arrivals)
         if asked and plan.role != "guest":
-            text = await self._compact(run, ledger, " ".join(asked))
+            text = plan.too_big and f"Nothing can be made shorter here: {plan.too_big}."
+            text = text or await self._compact(run, ledger, " ".join(asked))
             if len(asked) == len(work.arrivals):
                 await ledger.record(ModelStep((Text(text),), plan.model, "end"))  # the log has it
                 await self.exits.answered(run, ledger, text)
                 return Answered(text, alone=True)
-        await self._begin_again(run)
-        outcome = await self._before(run)
+        outcome: Outcome | Unwanted | None = Failed(plan.too_big) if plan.too_big else None
+        if outcome is None:
+            await self._begin_again(run)
+            outcome = await self._before(run)
         if outcome is None:
             outcome = await self._drive(run, ledger)
         await self._leave(run, ledger, outcome)

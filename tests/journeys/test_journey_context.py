@@ -92,3 +92,17 @@ async def test_a_window_smaller_than_the_prompt_ends_with_the_section_to_shorten
         assert said.code != 0
         assert "the largest section is local_rules" in said.out + said.err
         assert "prompt.budgets.local_rules" in said.out + said.err
+        thread = json.loads((await home.ohmo("sessions", "list", "--json")).out)[0]["thread"]
+        shown = await home.ohmo("-p", "/context", "--resume", thread)
+        assert shown.code == 0, shown
+        assert "it does not fit: the prompt" in shown.out
+        for section in ("persona", "person", "local_rules"):
+            assert f"section {section}: " in shown.out
+        listed = await home.ohmo("sessions", "show", thread, "--context")
+        assert "it does not fit: the prompt" in listed.out
+        compact = await home.ohmo("-p", "/compact", "--resume", thread)
+        assert compact.code == 0, compact
+        assert "Nothing can be made shorter here: the prompt" in compact.out
+        dead = json.loads((await home.ohmo("inbox", "list", "--state", "dead", "--json")).out)
+        assert [row["arrival"]["prompt"] for row in dead] == ["hello"]
+        assert "Traceback" not in home.daemon.log
