@@ -282,10 +282,16 @@ class Session:
             await self._record(run, [notice])
         await self._recall(run)
         rules = run.plan.new_rules
-        address = reply_address(run.work)
-        if rules is not None and (words := introduced(rules)) and address is not None:
+        first = run.work.arrivals[0]
+        address, whose = reply_address(run.work), ""
+        if address is None and isinstance(first, Wake) and first.origin in ("api", "owner"):
+            address, whose = first.place, run.claim.thread  # a keyboard shows its own thread only
+        if rules is None or address is None:
+            return
+        sent = "".join(part.text for part in run.plan.system if part.name == "project_rules")
+        if words := introduced(rules, sent):
             # once for each state of these files, as long as the post is kept
-            once = derived("rules", str(rules.root), rules.digest)
+            once = derived("rules", rules.digest, words, whose)
             row = PostRow(once, "notice", Outbound(address, words))
             await self._deps.store.post([row])
 
