@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from channels.record import record
+from ohmo.context.window import beginning
 
 NAMES = ("CLAUDE.md", ".claude/CLAUDE.md", "AGENTS.md")
 FOLDER = ".claude/rules"  # every *.md in it
@@ -165,7 +166,7 @@ def _read(path: Path, inside: Path, hides: Callable[[str], bool]) -> str:
     if "\ufffd" in text:
         raise _Unread("it is not UTF-8")
     if len(text) > MOST_CHARACTERS:
-        text = text[:MOST_CHARACTERS].rsplit("\n", 1)[0] + f"\n{_cut_mark(path)}"
+        text = f"{beginning(text, MOST_CHARACTERS)}\n{_cut_mark(path)}"
     return text.strip()
 
 

@@ -46,6 +46,21 @@ def test_sections_stand_in_their_order_and_the_last_one_carries_the_breakpoint(
     assert f"more lines in {tmp_path / 'AGENTS.md'})" in sections[2].text
 
 
+@pytest.mark.parametrize("words", ["calm and brief ", "落ち着いて短く。"])
+@pytest.mark.parametrize("head", ["", "# Soul\n"])
+def test_a_paragraph_on_one_line_is_cut_at_a_word_and_keeps_its_beginning(
+    tmp_path: Path, head: str, words: str
+) -> None:
+    (tmp_path / "SOUL.md").write_text(head + words * 7_000)
+    persona = system_prompt(Prompt(), facts(tmp_path))[1].text
+    budget = Prompt().budgets.persona
+    assert budget * 2 // 3 < tokens_of(persona) <= budget + 30
+    last, mark, _ = persona.splitlines()[-3:]
+    assert last.startswith(words * 100)
+    assert last.endswith(("calm", "and", "brief")) or "短" in words
+    assert mark == f"(cut: this line goes on in {tmp_path / 'SOUL.md'})"
+
+
 def test_order_and_switches_are_configuration(tmp_path: Path) -> None:
     (tmp_path / "SOUL.md").write_text("Calm.")
     layout = Prompt.model_validate({"sections": ["environment", "role"]})
