@@ -180,6 +180,7 @@ class Replaying:
             tuple(parts),
             left_out,
             tuple(tokens for tokens in shortened if tokens),
+            plan.too_big,
         )
 
     async def _past(self, info: ThreadInfo) -> _Past:

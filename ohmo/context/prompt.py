@@ -11,7 +11,7 @@ from typing import Literal
 from channels.record import record
 from ohmo.config.agent import Prompt
 from ohmo.context.rules import ProjectRules
-from ohmo.context.window import tokens_of
+from ohmo.context.window import beginning, tokens_of
 from ohmo.contracts.provider import Section
 
 ROLE = """You are ohmo, a personal agent that is always on. People reach you in chats; what you \
@@ -26,7 +26,8 @@ EFFORTS = {
     "medium": "",
     "high": "Take your time: think it through and check your result before you answer.",
 }
-FILE_LIMIT = 48_000  # bytes of an owner's file that are read
+FILE_LIMIT = 1_000_000  # bytes of an owner's file that are read: above every budget
+OWNERS = {"persona": "SOUL.md", "person": "USER.md", "local_rules": "AGENTS.md"}
 
 
 @record
@@ -43,7 +44,6 @@ class Facts:
 
 def system_prompt(layout: Prompt, facts: Facts) -> tuple[Section, ...]:
     """The sections that have something to say. The last one carries the cache breakpoint."""
-    owners = {"persona": "SOUL.md", "person": "USER.md", "local_rules": "AGENTS.md"}
     sections: list[Section] = []
     for name in layout.sections:
         source = "ohmo"
@@ -58,7 +58,7 @@ def system_prompt(layout: Prompt, facts: Facts) -> tuple[Section, ...]:
                     f" {facts.mode}"
                 )
             case "persona" | "person" | "local_rules":
-                path = facts.home / owners[name]
+                path = facts.home / OWNERS[name]
                 source = str(path)
                 text = owners_file(path)
             case "project_rules":
@@ -78,21 +78,17 @@ def system_prompt(layout: Prompt, facts: Facts) -> tuple[Section, ...]:
 
 
 def shortened(text: str, budget: int, source: str) -> str:
-    """At most ``budget`` tokens of it, cut at the end of a line (within the first one where that is
-    too long alone), and a line that says so."""
+    """At most ``budget`` tokens of it (``beginning``), and a line that says so."""
     if tokens_of(text) <= budget:
         return text
-    kept: list[str] = []
-    left = budget - 12
-    lines = text.splitlines()
-    for line in lines:
-        left -= tokens_of(line)
-        if left < 0:
-            if not kept:
-                kept.append(f"{line[: budget // 2]}…")
-            break
-        kept.append(line)
-    return "\n".join([*kept, f"(cut: {len(lines) - len(kept)} more lines in {source})"])
+    room = budget - 12
+    most = int(room * 3.5)
+    while most > 0 and tokens_of(text[:most]) > room:  # wide letters
+        most = most * 7 // 8
+    kept = beginning(text, most)
+    lines = text[len(kept) :].count("\n")
+    rest = f"{lines} more lines in" if lines else "this line goes on in"
+    return f"{kept}\n(cut: {rest} {source})"
 
 
 def owners_file(path: Path) -> str:

@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from channels.record import record
+from ohmo.context.window import beginning
 
 NAMES = ("CLAUDE.md", ".claude/CLAUDE.md", "AGENTS.md")
 FOLDER = ".claude/rules"  # every *.md in it
@@ -50,21 +51,36 @@ class ProjectRules:
         return "Where two disagree, the later one counts.\n\n" + "\n\n".join(parts)
 
 
-def introduced(rules: ProjectRules) -> str:
-    """What people are told when rules are followed for the first time; empty: nothing."""
-    lines = [f"- {warning}" for warning in rules.warnings]
+def introduced(rules: ProjectRules, sent: str) -> str:
+    """What people are told when rules are followed for the first time; empty: nothing. ``sent``:
+    what the model gets of them."""
+    followed: list[RuleFile] = []
+    lines: list[str] = []
+    left_out = [f"- {warning}" for warning in rules.warnings]
     for file in rules.files:
+        if f"{file.path}:\n" not in sent:
+            why = "no room is left in `prompt.budgets.project_rules`"
+            left_out.append(f"- `{file.path}`: {why}; left out")
+            continue
+        followed.append(file)
         count = len(file.text.splitlines())
-        lines.append(f"- `{file.path}`, {count} line{'' if count == 1 else 's'}")
-    if not lines:
+        line = f"- `{file.path}`, {count} line{'' if count == 1 else 's'}"
+        whole = file.text in sent and not file.text.endswith(_cut_mark(file.path))
+        lines.append(line if whole else f"{line}, cut: only its beginning is read")
+    if not (lines or left_out):
         return ""
-    head = f"From now on I follow the rules that `{rules.root}` brings along:"
-    if not rules.files:
-        head = f"Rules in `{rules.root}` that I do not follow:"
-    beginning = rules.files[-1].text[:SHOWN] if rules.files else ""
-    quoted = "\n".join(f"> {line}" for line in beginning.splitlines())
-    more = "`/context` shows what is read; `prompt.sections` switches it off."
-    return "\n".join(part for part in (head, *lines, "", quoted, "", more) if part or quoted)
+    if lines:
+        lines.insert(0, f"From now on I follow the rules that `{rules.root}` brings along:")
+    if left_out:
+        lines += ["", f"Rules in `{rules.root}` that I do not follow:", *left_out]
+    if followed:
+        lines += ["", *(f"> {line}" for line in followed[-1].text[:SHOWN].splitlines())]
+    lines += ["", "`/context` shows what is read; `prompt.sections` switches it off."]
+    return "\n".join(lines).strip()
+
+
+def _cut_mark(path: Path) -> str:
+    return f"(cut: see {path})"
 
 
 class _Unread(Exception):
@@ -150,7 +166,7 @@ def _read(path: Path, inside: Path, hides: Callable[[str], bool]) -> str:
     if "\ufffd" in text:
         raise _Unread("it is not UTF-8")
     if len(text) > MOST_CHARACTERS:
-        text = text[:MOST_CHARACTERS].rsplit("\n", 1)[0] + f"\n(cut: see {path})"
+        text = f"{beginning(text, MOST_CHARACTERS)}\n{_cut_mark(path)}"
     return text.strip()
 
 

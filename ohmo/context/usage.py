@@ -22,7 +22,7 @@ class ContextUsage:
     """What the next request of a thread would be made of. ``window``: tokens the model takes;
     ``budget``: those of them that the conversation may take; ``left_out``: steps of the session
     that are not sent any more; ``shortened``: tokens before and after, each time it was made
-    shorter."""
+    shorter; ``too_big``: why it does not fit, and what to do."""
 
     thread: str
     model: str
@@ -31,6 +31,7 @@ class ContextUsage:
     parts: tuple[ContextPart, ...]
     left_out: int
     shortened: tuple[tuple[int, ...], ...] = ()
+    too_big: str = ""
 
     @property
     def tokens(self) -> int:
@@ -39,6 +40,8 @@ class ContextUsage:
     def lines(self) -> list[str]:
         """For people, a part each."""
         room = f"{self.budget} are for the conversation"
+        if self.too_big:
+            room = f"it does not fit: {self.too_big}"
         lines = [f"{self.tokens} of {self.window} tokens ({self.model}); {room}"]
         for part in self.parts:
             source = f", {part.source}" if part.source else ""

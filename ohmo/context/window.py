@@ -28,6 +28,16 @@ def tokens_of(text: str) -> int:
     return int((len(text) - wide) / 3.5) + wide + 4
 
 
+def beginning(text: str, most: int) -> str:
+    """At most so many characters of it: to the end of a line; within a long one at a word, where
+    else a quarter of them would be lost."""
+    if len(text) <= most:
+        return text
+    head = text[: max(0, most)]
+    ends = (head.rfind(end) for end in ("\n", " "))
+    return head[: next((at for at in ends if at >= most * 3 // 4), None)]
+
+
 def spec_tokens(spec: ToolSpec) -> int:
     """Estimated tokens of a tool as a model is told of it."""
     return tokens_of(f"{spec.name} {spec.description} {spec.schema}")

@@ -38,6 +38,13 @@ class Payer:
     person: str = ""  # CHANNEL:PERSON
     job: str = ""
     tab: str = ""  # within this process: one question with all its tries
+    session: str = ""  # of the thread, as in ``CallContext``
+
+    @property
+    def conversation(self) -> str:
+        """Whose budget ``thread`` is: what ``/new`` begins and ``/resume`` goes on with. The first
+        session of a thread bears its name alone, as all were booked before."""
+        return self.session.removesuffix(".0") or self.thread
 
 
 NOBODY = Payer()

@@ -127,7 +127,7 @@ def go_on(scope: Scope) -> str:
     if scope in DAILY:
         return f"It begins anew at 00:00 UTC; to go on now, {raise_it}"
     if scope == "thread":
-        return f"It does not begin anew: go on in another conversation, or {raise_it}"
+        return f"/new begins one with a budget of its own; to go on in this one, {raise_it}"
     return f"To go on, {raise_it}"
 
 

@@ -212,6 +212,11 @@ class Claim:
     settings: ThreadSettings = field(default=ThreadSettings(), compare=False)
 
     @property
+    def session(self) -> str:
+        """Id of the present session."""
+        return f"{self.thread}.{self.session_seq}"
+
+    @property
     def plans(self) -> bool:
         """Plan mode was chosen for the present session."""
         return self.settings.planning == self.session_seq

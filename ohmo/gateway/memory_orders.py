@@ -67,8 +67,11 @@ class MemoryOrders:
             log.error("memory_tidied_untold", thread=order.thread, error=str(error))
 
     async def _tidied(self, scope: Scope, person: str, thread: str) -> str:
+        info = await self._store.thread(thread)
+        session = f"{thread}.{info.session_seq}" if info is not None else ""
+        payer = Payer(thread=thread, person=person, session=session)
         try:
-            proposal = await self._tidying(scope, person, Payer(thread=thread, person=person))
+            proposal = await self._tidying(scope, person, payer)
         except (NotRemembered, OSError) as error:
             return literal(f"{error}.")
         if proposal is None:

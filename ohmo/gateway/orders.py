@@ -37,6 +37,7 @@ from ohmo.commands.contract import (
 from ohmo.context.archive import sessions_with
 from ohmo.context.usage import ContextUsage
 from ohmo.contracts.cron import BadJob, By, NoSuchJob
+from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.inwriter import Rest, no_rest
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.outbox import Asked, Lapsed, PostRow
@@ -108,7 +109,10 @@ class Orders:
         order = Order(
             accepted.thread, said.address, said.person.id, standing, argument, settings, said
         )
-        effect = await command.run(order, self._deps.desk)
+        try:
+            effect = await command.run(order, self._deps.desk)
+        except ConfigError as error:  # theirs to mend: to try again brings nothing
+            return self._refused(said, str(error), f"This cannot be carried out: {error}.")
         effect = command.heeded(effect, argument)
         return await self._apply(accepted, said, effect, owner=standing == "owner")
 
@@ -292,7 +296,9 @@ class CommandQueries:
 
     async def usage_of(self, order: Order) -> Spending:
         turn, person = self.turn_of(order.thread) or "", f"{order.address.channel}:{order.person}"
-        spent = await self.store.spent(Payer(turn, order.thread, person))
+        info = await self.reports.thread(order.thread)
+        session = f"{order.thread}.{info.session_seq}" if info is not None else ""
+        spent = await self.store.spent(Payer(turn, order.thread, person, session=session))
         return Spending(await self.reports.usage(days=1), spent, self.limits)
 
     async def jobs_of(self, order: Order) -> str:

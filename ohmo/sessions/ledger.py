@@ -188,7 +188,8 @@ class TurnLedger:
         first = run.work.arrivals[0]
         occurrence = first.occurrence if isinstance(first, Wake) else None
         job = occurrence.job if occurrence is not None else ""
-        self.payer = Payer(run.turn, run.claim.thread, run.plan.person, job)
+        who = Payer(run.turn, run.claim.thread, run.plan.person, job)
+        self.payer = replace(who, session=run.claim.session)
         open_calls = run.transcript.open_calls()
         # of an earlier run of this turn
         self._interrupted = frozenset(open_call.call.id for open_call in open_calls)
@@ -341,7 +342,7 @@ class TurnLedger:
             mode=mode,
             role=role,
             policy=plan.policy,
-            session=f"{claim.thread}.{claim.session_seq}",
+            session=claim.session,
             progress=progress,
             rules=plan.rules,
             secrets=plan.secrets,

@@ -24,7 +24,6 @@ from ohmo.context.window import spec_tokens
 from ohmo.contracts.agent import Agent, Event
 from ohmo.contracts.arrivals import Arrival, Wake
 from ohmo.contracts.cron import Report
-from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.inwriter import Begins, Card, Closing, ToStep, in_writer
 from ohmo.contracts.messages import Json, ToolCall, ToolResult
 from ohmo.contracts.outbox import OWN_CHANNELS
@@ -58,7 +57,8 @@ FOUND_TOKENS = 4_000  # room for tools that a session finds; the reserve bears w
 @record
 class TurnPlan:
     """``tools``: all that the turn may use. ``budget``: tokens for the conversation. ``effort``:
-    how hard the model shall think, None: its own default."""
+    how hard the model shall think, None: its own default. ``too_big``: why the model cannot be
+    asked, and what to do: prompt and tools fill its window alone."""
 
     model: str
     system: tuple[Section, ...]
@@ -82,6 +82,7 @@ class TurnPlan:
     new_rules: ProjectRules | None = None  # of the folder, where this process reads them first
     agent: str = ""  # who runs it; empty: the engine of the house
     private: bool = False  # only ``person`` reads what is said in its thread
+    too_big: str = ""
     # what the configuration that holds at a call leaves of mode and role
     capped: Callable[[Mode, Standing], tuple[Mode, Standing]] = lambda mode, role: (mode, role)
 
@@ -151,7 +152,7 @@ class Planner:
 
     async def of(self, claim: Claim, work: Work) -> TurnPlan:
         """The plan of a turn as of the time of its claim. Raises ConfigError: a secret of its job
-        leads to nothing any more, or the model's window is too small for the prompt."""
+        leads to nothing any more."""
         first = work.arrivals[0]
         settings = claim.settings
         present = self._policies.present
@@ -163,6 +164,7 @@ class Planner:
         effort = settings.effort or self._config.profile.effort
         system, new_rules = await self._prompt(claim, cwd, mode, effort)
         max_output = min(8_192, known(model).max_output)
+        budget, wrong = self._budget(model, system, max_output)
         # ``CHANNEL:PERSON``, the name under which permissions are remembered
         speaker = first.person if isinstance(first, Wake) else first.person.id
         person = f"{claim.address.channel}:{speaker}"
@@ -183,7 +185,7 @@ class Planner:
             model=model,
             system=system,
             tools=self._tools(claim),
-            budget=self._budget(model, system, max_output),
+            budget=budget,
             max_output=max_output,
             effort=effort,
             cwd=cwd,
@@ -201,6 +203,7 @@ class Planner:
             new_rules=new_rules,
             agent=settings.agent or "",
             private=private_chat(work.arrivals),
+            too_big=wrong,
             capped=self._capped(first, mode_chosen=settings.mode is not None),
         )
 
@@ -216,10 +219,11 @@ class Planner:
 
         return capped
 
-    def _budget(self, model: str, system: tuple[Section, ...], max_output: int) -> int:
+    def _budget(self, model: str, system: tuple[Section, ...], longest: int) -> tuple[int, str]:
+        """And ``TurnPlan.too_big``."""
         window = self._model.window(model)
         reserve = min(self._config.limits.compaction_reserve, window // 4)
-        answer = min(max_output, window // 4)
+        answer = min(longest, window // 4)
         prompt = SystemLayer(system).tokens
         revision, tools = self._tool_tokens
         if revision != self._toolbox.revision:
@@ -233,9 +237,8 @@ class Planner:
                     shown += tokens
             tools = shown + min(FOUND_TOKENS, deferred)
             self._tool_tokens = (self._toolbox.revision, tools)
-        if prompt + tools >= window:
-            raise ConfigError(too_big(window, system, tools))
-        return max(LEAST_BUDGET, window - max(reserve, answer) - prompt - tools)
+        wrong = too_big(window, system, tools) if prompt + tools >= window else ""
+        return max(LEAST_BUDGET, window - max(reserve, answer) - prompt - tools), wrong
 
     def _tools(self, claim: Claim) -> tuple[ToolSpec, ...]:
         """The core a session began with, and whatever can be looked for now."""

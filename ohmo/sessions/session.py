@@ -151,13 +151,16 @@ class Session:
         )
         asked = user_steps.asks_to_compact(work.arrivals)
         if asked and plan.role != "guest":
-            text = await self._compact(run, ledger, " ".join(asked))
+            text = plan.too_big and f"Nothing can be made shorter here: {plan.too_big}."
+            text = text or await self._compact(run, ledger, " ".join(asked))
             if len(asked) == len(work.arrivals):
                 await ledger.record(ModelStep((Text(text),), plan.model, "end"))  # the log has it
                 await self.exits.answered(run, ledger, text)
                 return Answered(text, alone=True)
-        await self._begin_again(run)
-        outcome = await self._before(run)
+        outcome: Outcome | Unwanted | None = Failed(plan.too_big) if plan.too_big else None
+        if outcome is None:
+            await self._begin_again(run)
+            outcome = await self._before(run)
         if outcome is None:
             outcome = await self._drive(run, ledger)
         await self._leave(run, ledger, outcome)
@@ -279,10 +282,16 @@ class Session:
             await self._record(run, [notice])
         await self._recall(run)
         rules = run.plan.new_rules
-        address = reply_address(run.work)
-        if rules is not None and (words := introduced(rules)) and address is not None:
+        first = run.work.arrivals[0]
+        address, whose = reply_address(run.work), ""
+        if address is None and isinstance(first, Wake) and first.origin in ("api", "owner"):
+            address, whose = first.place, run.claim.thread  # a keyboard shows its own thread only
+        if rules is None or address is None:
+            return
+        sent = "".join(part.text for part in run.plan.system if part.name == "project_rules")
+        if words := introduced(rules, sent):
             # once for each state of these files, as long as the post is kept
-            once = derived("rules", str(rules.root), rules.digest)
+            once = derived("rules", rules.digest, words, whose)
             row = PostRow(once, "notice", Outbound(address, words))
             await self._deps.store.post([row])
 

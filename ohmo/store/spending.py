@@ -30,7 +30,7 @@ def _scopes(payer: Payer, day: str) -> list[tuple[Scope, str, str]]:
     Always in this order: two transactions that write the same rows never wait for each other."""
     named: list[tuple[Scope, str, str]] = [
         ("turn", payer.turn, ""),
-        ("thread", payer.thread, ""),
+        ("thread", payer.conversation, ""),
         ("person", column(payer.person), day),
         ("job", payer.job, day),
     ]

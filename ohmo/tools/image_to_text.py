@@ -55,7 +55,7 @@ class ImageToText(PydanticTool):
         named = absolute_path(arguments.path, context.cwd)
         [path] = context.judged.reads
         opening = self._bench.opening(context.judged)
-        payer = Payer(context.turn, context.thread, context.person)
+        payer = Payer(context.turn, context.thread, context.person, session=context.session)
         try:
             image = await in_thread(lambda: self._copy(opening, path, context.call))
             said = await self._see(image, arguments.question, payer)

@@ -63,7 +63,9 @@ class Keyboard:
         self.written = written
         (self.home / "config.yaml").write_text(yaml.safe_dump(written))
 
-    async def start(self, *arguments: str, **environ: str) -> asyncio.subprocess.Process:
+    async def start(
+        self, *arguments: str, stdin: int = asyncio.subprocess.DEVNULL, **environ: str
+    ) -> asyncio.subprocess.Process:
         """The command, as it goes on by itself."""
         pipe = asyncio.subprocess.PIPE
         return await asyncio.create_subprocess_exec(
@@ -71,7 +73,7 @@ class Keyboard:
             "-m",
             "ohmo",
             *arguments,
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=stdin,
             stdout=pipe,
             stderr=pipe,
             env=self.environ | environ,
@@ -79,7 +81,8 @@ class Keyboard:
         )
 
     async def ohmo(self, *arguments: str, **environ: str) -> Said:
-        return await heard(await self.start(*arguments, **environ))
+        nothing = asyncio.subprocess.DEVNULL
+        return await heard(await self.start(*arguments, stdin=nothing, **environ))
 
 
 async def heard(process: asyncio.subprocess.Process) -> Said:

@@ -107,6 +107,31 @@ async def test_a_budget_of_nothing_lets_nothing_be_asked_and_says_so(tmp_path: P
         assert "budgets.turn.usd is 0, so no model may be asked" in said.out + said.err
 
 
+async def test_new_begins_a_budget_of_a_conversation_and_resume_goes_on_with_the_old_one(
+    world: MakeWorld,
+) -> None:
+    answers = [Says(f"heard {tokens}", usage=(tokens, 0)) for tokens in (19_000, 9, 8)]
+    life = world(*answers, config="owner: ['fake:ada']\nbudgets: {thread: {tokens: 20000}}\n")
+    async with house(life):
+        await life.platform.says("one")
+        await life.hears("heard 19000")
+        await life.platform.says("two")
+        over = await life.hears("I stop here: the budget of this conversation is used up")
+        assert "/new begins one with a budget of its own" in over.text
+        await life.platform.says("/new")
+        await life.platform.says("/usage")
+        await life.hears("this conversation: 0 tokens; left: 20,000 of 20,000 tokens")
+        await life.platform.says("three")
+        await life.hears("heard 9")
+        await life.platform.says("/resume 1")
+        await life.hears("one")
+        await life.platform.says("/usage")
+        await life.hears("this conversation: 19,000 tokens; left: 1,000 of 20,000 tokens")
+    async with house(life):  # by the store alone
+        await life.platform.says("four")
+        await eventually(lambda: sum("I stop here" in text for text in life.texts()) == 2)
+
+
 async def test_people_read_of_their_budget_where_they_speak_and_a_guest_no_amounts(
     world: MakeWorld,
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ohmo.sessions.user_steps import FRESH
-from tests.journeys.at_keyboard import Keyboard, keyboard
+from tests.journeys.at_keyboard import Keyboard, heard, keyboard
 from tests.platforms.model.server import ModelServer
 from tests.programs import run_process
 
@@ -61,6 +61,27 @@ async def test_a_project_s_rules_are_followed_shown_once_and_listed(tmp_path: Pa
         assert replayed.code == 0, replayed.out
 
 
+async def test_who_chats_at_the_keyboard_is_told_which_rules_are_followed_and_which_not(
+    tmp_path: Path,
+) -> None:
+    async with keyboard(tmp_path, ModelServer(), running=False) as home:
+        folder = tmp_path / "shop"
+        project(home, folder)
+        (folder / "AGENTS.md").write_bytes("Größe".encode("latin-1"))
+        await home.daemon.start()
+        chat = await home.start("chat", stdin=asyncio.subprocess.PIPE)
+        assert chat.stdin is not None
+        chat.stdin.write(b"hello\nand now?\n")
+        chat.stdin.close()
+        said = await heard(chat)
+        assert said.code == 0, said
+        followed, _, left_out = said.out.partition("that I do not follow:")
+        assert said.out.count("From now on I follow the rules that") == 1
+        assert "CLAUDE.md" in followed
+        assert "AGENTS.md: it is not UTF-8; left out" in left_out
+        assert "echo: and now?" in left_out
+
+
 async def test_a_branch_that_changed_is_told_and_the_prompt_before_it_stays(tmp_path: Path) -> None:
     server = ModelServer()
     async with keyboard(tmp_path, server, running=False) as home:
@@ -92,3 +113,17 @@ async def test_a_window_smaller_than_the_prompt_ends_with_the_section_to_shorten
         assert said.code != 0
         assert "the largest section is local_rules" in said.out + said.err
         assert "prompt.budgets.local_rules" in said.out + said.err
+        thread = json.loads((await home.ohmo("sessions", "list", "--json")).out)[0]["thread"]
+        shown = await home.ohmo("-p", "/context", "--resume", thread)
+        assert shown.code == 0, shown
+        assert "it does not fit: the prompt" in shown.out
+        for section in ("persona", "person", "local_rules"):
+            assert f"section {section}: " in shown.out
+        listed = await home.ohmo("sessions", "show", thread, "--context")
+        assert "it does not fit: the prompt" in listed.out
+        compact = await home.ohmo("-p", "/compact", "--resume", thread)
+        assert compact.code == 0, compact
+        assert "Nothing can be made shorter here: the prompt" in compact.out
+        dead = json.loads((await home.ohmo("inbox", "list", "--state", "dead", "--json")).out)
+        assert [row["arrival"]["prompt"] for row in dead] == ["hello"]
+        assert "Traceback" not in home.daemon.log

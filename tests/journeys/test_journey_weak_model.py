@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.journeys.at_keyboard import keyboard
-from tests.platforms.model.script import Turn
+from tests.platforms.model.script import Call, Turn
 from tests.platforms.model.server import ModelServer
 
 
@@ -49,3 +49,21 @@ async def test_a_fenced_call_reads_the_file_and_a_shown_one_runs_nothing(tmp_pat
     assert first["messages"][0] == second["messages"][0] == third["messages"][0]
     assert "buy milk" in json.dumps(second["messages"][-1])
     assert "answer only OK" in json.dumps(asks["messages"][-1])
+
+
+async def test_a_file_is_read_again_each_time_somebody_asks_at_the_keyboard(tmp_path: Path) -> None:
+    """The third time the world has changed."""
+    path = tmp_path / "work" / "state.txt"
+    read = Turn(calls=(Call("Read", {"file_path": str(path)}),))
+    server = ModelServer([read, Turn(text="red"), read, Turn(text="red"), read, Turn(text="green")])
+    async with keyboard(tmp_path, server, running=False) as person:
+        person.configure({**person.written, "profiles": {"default": profile(server.url)}})
+        await person.daemon.start()
+        path.write_text("red\n")
+        first = json.loads((await person.ohmo("-p", "state?", "--output", "json")).out)
+        await person.ohmo("-p", "and now?", "--resume", first["thread"])
+        path.write_text("green\n")
+        last = await person.ohmo("-p", "and now?", "--resume", first["thread"])
+        assert last.out.strip() == "green", last
+    assert len(server.asked) == 6
+    assert "green" in json.dumps(server.asked[-1].body["messages"][-1])

@@ -53,7 +53,9 @@ class ModelSpending(Model):
                 for paid in everything
                 if paid.payer.turn == payer.turn and payer.turn in self.tables.turns
             ],
-            "thread": [paid for paid in everything if paid.payer.thread == payer.thread],
+            "thread": [
+                paid for paid in everything if paid.payer.conversation == payer.conversation
+            ],
             "person": [
                 paid
                 for paid in everything

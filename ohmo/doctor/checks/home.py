@@ -8,6 +8,8 @@ from pathlib import Path
 
 from channels.durable import is_unfinished, write_whole
 from ohmo.config.home import FOLDERS, env_file, read_env
+from ohmo.context.prompt import OWNERS, owners_file
+from ohmo.context.window import tokens_of
 from ohmo.contracts.errors import ConfigError
 from ohmo.doctor.check import Check, Facts, Finding, note, ok, problem, skipped, warning
 from ohmo.setup.answers import PAGES
@@ -214,6 +216,20 @@ def write_pages(facts: Facts) -> str:
     return f"wrote {', '.join(missing)}"
 
 
+def cut(facts: Facts) -> Finding:
+    if facts.config is None:
+        return skipped("the configuration cannot be read")
+    for section, name in OWNERS.items():
+        budget = getattr(facts.config.prompt.budgets, section)
+        tokens = tokens_of(owners_file(facts.home.root / name))
+        if tokens > budget:
+            return note(
+                f"the agent reads only the beginning of {name}: about {budget} of {tokens} tokens",
+                f"shorten it, or raise prompt.budgets.{section} in config.yaml",
+            )
+    return ok()
+
+
 def unreadable(facts: Facts) -> Finding:
     for name in PAGES:
         try:
@@ -275,6 +291,7 @@ CHECKS = (
     Check("home.entries", "the disk takes more files", entries),
     Check("home.leftovers", "nothing is half-written", leftovers, sweep),
     Check("home.pages", "SOUL.md, USER.md, AGENTS.md are there", pages, write_pages),
+    Check("home.cut", "SOUL.md, USER.md, AGENTS.md are read whole", cut),
     Check("home.text", "these pages are text", unreadable),
     Check("home.socket", "no stale socket", socket, unsocket),
     Check("home.quarantine", "no damaged store waits to be looked at", quarantine),

@@ -202,12 +202,12 @@ def _mended(call: WrittenCall, tools: Mapping[str, ToolSpec]) -> _Meant:
 
 
 def _repeated(call: _Meant, request: ModelRequest) -> bool:
-    """Whether it has been made ``SAME`` times since the person spoke, with one result."""
+    """Whether it has been made ``SAME`` times since anybody spoke, with one result."""
     made: dict[str, ToolCall] = {}
     results: list[str] = []
     for step in request.steps:
         match step:
-            case UserStep(source="message"):
+            case UserStep(source="message" | "steer" | "wake"):
                 results.clear()
             case ModelStep(blocks):
                 made |= {block.id: block for block in blocks if isinstance(block, ToolCall)}

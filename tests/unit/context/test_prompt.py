@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from ohmo.config.agent import ChangingSection, Prompt
 from ohmo.context.prompt import Facts, system_prompt, too_big
-from ohmo.context.rules import MOST_CHARACTERS, ProjectRules, introduced, project_rules
+from ohmo.context.rules import MOST_CHARACTERS, ProjectRules, RuleFile, introduced, project_rules
 from ohmo.context.surroundings import BEGINS, branch_of, surroundings
 from ohmo.context.window import tokens_of
 from tests.programs import run_process
@@ -43,6 +44,21 @@ def test_sections_stand_in_their_order_and_the_last_one_carries_the_breakpoint(
     assert sections[1].text == "<persona>\nCalm.\n</persona>"
     assert tokens_of(sections[2].text) <= Prompt().budgets.local_rules + 20
     assert f"more lines in {tmp_path / 'AGENTS.md'})" in sections[2].text
+
+
+@pytest.mark.parametrize("words", ["calm and brief ", "落ち着いて短く。"])
+@pytest.mark.parametrize("head", ["", "# Soul\n"])
+def test_a_paragraph_on_one_line_is_cut_at_a_word_and_keeps_its_beginning(
+    tmp_path: Path, head: str, words: str
+) -> None:
+    (tmp_path / "SOUL.md").write_text(head + words * 7_000)
+    persona = system_prompt(Prompt(), facts(tmp_path))[1].text
+    budget = Prompt().budgets.persona
+    assert budget * 2 // 3 < tokens_of(persona) <= budget + 30
+    last, mark, _ = persona.splitlines()[-3:]
+    assert last.startswith(words * 100)
+    assert last.endswith(("calm", "and", "brief")) or "短" in words
+    assert mark == f"(cut: this line goes on in {tmp_path / 'SOUL.md'})"
 
 
 def test_order_and_switches_are_configuration(tmp_path: Path) -> None:
@@ -128,14 +144,35 @@ def test_what_cannot_be_read_is_left_out_and_said(tmp_path: Path) -> None:
         "pipe.md",
     }
     assert said["out.md"] == f"it leads out of {root}; left out"
-    words = introduced(rules)
-    assert "huge.md`, 1334 lines" in words
-    assert "latin.md: it is not UTF-8; left out" in words
+    words = introduced(rules, rules.text())
+    followed, _, rest = words.partition(f"\n\nRules in `{root}` that I do not follow:\n")
+    assert followed == (
+        f"From now on I follow the rules that `{root}` brings along:\n"
+        f"- `{folder / 'huge.md'}`, 1334 lines, cut: only its beginning is read"
+    )
+    assert "latin.md: it is not UTF-8; left out" in rest
+    assert "\n\n> äöü line\n> äöü line\n" in rest
     assert "token" not in words
 
 
+def test_rules_that_the_budget_cuts_or_leaves_out_are_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "CLAUDE.md").write_text("Be brief.")
+    (tmp_path / "AGENTS.md").write_text("Test first.\n" * 300)
+    rules = ProjectRules(
+        tmp_path,
+        (*project_rules(tmp_path, tmp_path).files, RuleFile(tmp_path / "last.md", "Never push.")),
+    )
+    layout = Prompt.model_validate({"budgets": {"project_rules": 200}})
+    sent = system_prompt(layout, replace(facts(tmp_path), rules=rules))
+    words = introduced(rules, next(part.text for part in sent if part.name == "project_rules"))
+    assert "CLAUDE.md`, 1 line\n" in words
+    assert "AGENTS.md`, 300 lines, cut: only its beginning is read" in words
+    assert f"- `{tmp_path / 'last.md'}`: no room is left in" in words
+    assert "> Never push." not in words
+
+
 def test_without_rules_nobody_is_told_anything(tmp_path: Path) -> None:
-    assert introduced(project_rules(tmp_path, tmp_path)) == ""
+    assert introduced(project_rules(tmp_path, tmp_path), "") == ""
 
 
 ALL: tuple[ChangingSection, ...] = ("date", "branch", "issue", "pull_request")

@@ -357,6 +357,11 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
         frozenset(),
     ),
     "home.pages": (lambda p: (p.home.root / "SOUL.md").unlink(), "ohmo init", frozenset()),
+    "home.cut": (
+        lambda p: p.write("SOUL.md", "Speak plainly. " * 7_000),
+        "raise prompt.budgets.persona",
+        frozenset(),
+    ),
     "home.text": (lambda p: p.write("USER.md", b"\xff\xfe\xff"), "UTF-8", frozenset()),
     "home.socket": (
         alone(lambda p: p.write("run/ohmo.sock", "")),

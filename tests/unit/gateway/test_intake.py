@@ -33,6 +33,7 @@ from ohmo.approvals.questions import OpenQuestions
 from ohmo.assembly.house import commands
 from ohmo.commands.contract import is_order, parse
 from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.outbox import Ask, PartState, PostRow, Ruling
 from ohmo.contracts.reports import ArrivalInfo, HouseStatus
@@ -756,6 +757,24 @@ async def test_a_command_that_fails_each_time_ends_dead_and_says_so(house: House
     assert (info.ending, await house.replies()) == (
         "dead",
         ["This could not be carried out: bad row"],
+    )
+
+
+async def test_a_command_that_the_configuration_forbids_says_so_once_and_is_no_dead_letter(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    async def refused(_: CommandQueries, thread: str) -> str:
+        tried.append(thread)
+        raise ConfigError("the secret OWN is not there")
+
+    monkeypatch.setattr(CommandQueries, "context_of", refused)
+    info = await house.said("/context")
+    assert (info.ending, len(tried), await house.replies()) == (
+        "refused",
+        1,
+        ["This cannot be carried out: the secret OWN is not there."],
     )
 
 

@@ -52,10 +52,9 @@ class Books:
         scopes: tuple[Scope, ...] = ("turn", "thread", "person", "job")
         for scope in scopes:
             if getattr(payer, scope):
+                key = "conversation" if scope == "thread" else scope
                 same = [
-                    usage
-                    for who, usage in self.rows
-                    if getattr(who, scope) == getattr(payer, scope)
+                    usage for who, usage in self.rows if getattr(who, key) == getattr(payer, key)
                 ]
                 totals[scope] = self._sum(same)
         return {**totals, "day": self._sum([usage for _, usage in self.rows])}
@@ -119,10 +118,13 @@ async def test_a_call_that_may_take_more_than_is_left_is_not_made() -> None:
     assert scene.asked == 3
     assert str(refused.value) == (
         "the budget of this conversation is used up: 180 of 300 tokens (budgets.thread.tokens), and"
-        " the next call may take 150 tokens. It does not begin anew: go on in another conversation,"
-        " or raise budgets.thread in config.yaml and say /retry. /usage shows what was spent"
+        " the next call may take 150 tokens. /new begins one with a budget of its own; to go on in"
+        " this one, raise budgets.thread in config.yaml and say /retry. /usage shows what was spent"
     )
     await scene.turn(replace(REQUEST, payer=Payer("t2", "th2")))  # another conversation
+    await scene.turn(replace(REQUEST, payer=replace(ADA, session="th1.7")))  # after /new
+    with pytest.raises(OverBudget):
+        await scene.turn(replace(REQUEST, payer=replace(ADA, session="th1.0")))  # after /resume
 
 
 async def test_a_day_s_budget_begins_anew_at_midnight_utc() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -34,6 +35,7 @@ from ohmo.contracts.messages import (
     ToolCall,
     ToolResult,
     Usage,
+    UserStep,
 )
 from ohmo.contracts.provider import (
     Began,
@@ -408,6 +410,21 @@ async def test_each_class_of_answer_is_asked_again_in_its_own_words(
     assert len(asked) == 2
     assert RECOVERY[fault].told in str(asked[1].steps[-1])
     assert fault is Fault.PROSE or last.step.blocks == (Text("done"),)
+
+
+@pytest.mark.parametrize("source", ["message", "steer", "wake"])
+def test_a_call_is_no_loop_once_somebody_has_spoken_again(
+    source: Literal["message", "steer", "wake"],
+) -> None:
+    request = replace(REQUEST, tools=(ToolSpec("Read", "", SCHEMA),), steps=PAST)
+    answer = ModelStep((READ,), "m-1", "tools")
+    assert judge(answer, request, IdSource()).fault is Fault.LOOP
+    said = UserStep((Text("look again"),), "ada", source)
+    later = replace(request, steps=(*PAST, said))
+    assert judge(answer, later, IdSource()).fault is None
+    notice = UserStep((Text("the day has changed"),), "house", "notice")
+    still = replace(request, steps=(*PAST, notice))
+    assert judge(answer, still, IdSource()).fault is Fault.LOOP
 
 
 _WORDS = st.text("abcXYZ09_./ -'\"{}", min_size=1, max_size=20)
