@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -99,8 +99,12 @@ class TurnCheckpoints:
         paths = [*footprint.writes, *(footprint.touches or ())]
         if footprint.command is not None or not footprint.writes:
             paths.append(cwd)
-        # Words of a command may name what it only reads: they count where nothing else says more.
-        roots = self._roots(cwd, [*paths, *footprint.folders]) or self._roots(cwd, footprint.named)
+        roots: list[Path] = []
+        for more in footprint.places or ((),):
+            # Words may name what is only read: they count where nothing else says more.
+            paths += more
+            tops = [self._repository_of(Path(os.path.realpath(cwd / path))) for path in paths]
+            roots = roots or [top for top in dict.fromkeys(tops) if top is not None]
         files: set[Path] = set()
         for path in footprint.writes:
             real = Path(os.path.realpath((cwd / path).parent)) / path.name
@@ -108,7 +112,3 @@ class TurnCheckpoints:
             if a_file and self._repository_of(real) is None:
                 files.add(real)
         return roots[:MOST_FOLDERS], files
-
-    def _roots(self, cwd: Path, paths: Sequence[Path]) -> list[Path]:
-        found = (self._repository_of(Path(os.path.realpath(cwd / path))) for path in paths)
-        return [root for root in dict.fromkeys(found) if root is not None]

@@ -95,9 +95,7 @@ class Footprint:
     standing: Standing = "guest"  # who may call it at least
     #: For the order within a step: what else it may open or change; None: perhaps everything.
     touches: tuple[Path, ...] | None = ()
-    #: Of a command, for checkpoints: where its programs run, and what its words may name.
-    folders: tuple[Path, ...] = ()
-    named: tuple[Path, ...] = ()
+    places: tuple[tuple[Path, ...], ...] = ()  # where its programs run; what its words may name
 
     def declared(self, result: ToolResult) -> ToolResult:
         """With what the call read and wrote, and whose words it brought in."""

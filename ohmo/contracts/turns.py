@@ -283,8 +283,7 @@ class TurnCost:
 class Checkpoint:
     """``turn``: what changed the folder afterwards: a turn, or the command that took one back.
     ``repo``: the folder, ``/`` for single files outside of a repository. ``tree``: name of what was
-    kept, "" where nothing could be: the turn worked there all the same; ``size``: bytes it took.
-    Which files they are lies in the home's ``cache/checkpoints``."""
+    kept, "" for nothing; ``size``: bytes. Which files they are lies in ``cache/checkpoints``."""
 
     id: str
     thread: str

@@ -69,8 +69,7 @@ class Bash(PydanticTool):
             command=arguments.command,
             effect=effect,
             touches=touches,
-            folders=script.folders,
-            named=script.named,
+            places=(script.folders, script.named),
         )
 
     async def run(self, arguments: BashInput, context: CallContext) -> ToolOutput:

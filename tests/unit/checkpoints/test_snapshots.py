@@ -512,8 +512,7 @@ async def test_repositories_below_the_folder_are_found_by_what_a_command_names(
         writes=script.writes,
         command=command,
         touches=touched(script),
-        folders=script.folders,
-        named=script.named,
+        places=(script.folders, script.named),
     )
     lines = await rig.begins("t", tmp_path / "w", footprint)
     rows = await rig.store.checkpoints()
