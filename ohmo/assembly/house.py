@@ -248,7 +248,7 @@ def _desk(
     remembering = None
     if tidying is not None:
         new_id = deps.environment.new_id
-        remembering = MemoryOrders(tidying, deps.config.workspace, deps.store, new_id)
+        remembering = MemoryOrders(tidying, deps.config.workspace, deps.store, deps.store, new_id)
     hides = agent.workbench.sensitive.hides
     return CommandQueries(
         store=deps.store,

@@ -46,6 +46,12 @@ class Payer:
         session of a thread bears its name alone, as all were booked before."""
         return self.session.removesuffix(".0") or self.thread
 
+    @property
+    def spender(self) -> str:
+        """Whose budget ``person`` is: the owner is one at the keyboard, on the page and by the
+        API; no platform calls somebody so."""
+        return "owner" if self.person.partition(":")[2] == "owner" else self.person
+
 
 NOBODY = Payer()
 

@@ -112,7 +112,7 @@ class MemoryRoutes:
             labels = ", ".join(one.label for one in scopes)
             raise Refusal(404, f"no notes are called {wanted.scope}/...; there are {labels}")
         try:
-            proposal = await self._tidying(scope, _BY, Payer(person=_BY))
+            proposal = await self._tidying(scope, _BY, Payer(person=f"house:{_BY}"))
         except NotRemembered as error:
             raise Refusal(409, str(error)) from error
         if proposal is None:

@@ -13,6 +13,7 @@ from ohmo.ambient import NewId
 from ohmo.commands.contract import Order
 from ohmo.contracts.outbox import OWN_CHANNELS
 from ohmo.contracts.provider import Payer
+from ohmo.contracts.reports import Reports
 from ohmo.contracts.store import Store
 from ohmo.gateway.answering import notice
 from ohmo.lifecycle import failure_of
@@ -27,10 +28,13 @@ log = structlog.get_logger("ohmo.gateway")
 class MemoryOrders:
     """``workspace``: where turns work for whom nobody chose another folder."""
 
-    def __init__(self, tidying: Tidying, workspace: Path, store: Store, new_id: NewId) -> None:
+    def __init__(
+        self, tidying: Tidying, workspace: Path, store: Store, reports: Reports, new_id: NewId
+    ) -> None:
         self._tidying = tidying
         self._workspace = workspace
         self._store = store
+        self._reports = reports
         self._new_id = new_id
         self._running: dict[str, asyncio.Task[None]] = {}
 
@@ -67,7 +71,7 @@ class MemoryOrders:
             log.error("memory_tidied_untold", thread=order.thread, error=str(error))
 
     async def _tidied(self, scope: Scope, person: str, thread: str) -> str:
-        info = await self._store.thread(thread)
+        info = await self._reports.thread(thread)
         session = f"{thread}.{info.session_seq}" if info is not None else ""
         payer = Payer(thread=thread, person=person, session=session)
         try:

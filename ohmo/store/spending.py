@@ -31,7 +31,7 @@ def _scopes(payer: Payer, day: str) -> list[tuple[Scope, str, str]]:
     named: list[tuple[Scope, str, str]] = [
         ("turn", payer.turn, ""),
         ("thread", payer.conversation, ""),
-        ("person", column(payer.person), day),
+        ("person", column(payer.spender), day),
         ("job", payer.job, day),
     ]
     return [*(scope for scope in named if scope[1]), ("day", "", day)]

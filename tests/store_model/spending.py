@@ -59,7 +59,7 @@ class ModelSpending(Model):
             "person": [
                 paid
                 for paid in everything
-                if (paid.payer.person, paid.day) == (payer.person, today)
+                if (paid.payer.spender, paid.day) == (payer.spender, today)
             ],
             "job": [
                 paid for paid in everything if (paid.payer.job, paid.day) == (payer.job, today)

@@ -170,7 +170,7 @@ class Till:
         today = self._ambient.clock().astimezone(UTC).date().isoformat()
         bearers: dict[Bearer, Limit] = {}
         for scope, limit in self._limits.items():
-            key = "conversation" if scope == "thread" else scope
+            key = {"thread": "conversation", "person": "spender"}.get(scope, scope)
             whose = "" if scope == "day" else getattr(payer, key)
             if whose or scope == "day":
                 bearers[scope, f"{whose} {today}" if scope in DAILY else whose] = limit

@@ -218,6 +218,13 @@ async def test_every_call_counts_for_all_who_bear_it_and_days_begin_anew(scene: 
     }
 
 
+async def test_the_owner_is_one_person_at_the_keyboard_and_on_the_page(scene: Scene) -> None:
+    await scene.store.spend(Payer(person="web:owner"), Usage("tiny", "turn", 1, 0, 0, 0, 5))
+    await scene.store.spend(Payer(person="house:owner"), Usage("tiny", "turn", 1, 0, 0, 0, 5))
+    spent = await scene.store.spent(Payer(person="house:owner"))
+    assert spent["person"] == Total(2, 10)
+
+
 async def test_a_call_that_may_not_be_written_counts_for_nobody(scene: Scene) -> None:
     await scene.hear(said("one"))
     claim, work = await scene.begin()
