@@ -94,8 +94,7 @@ RETURNING id"""
 _OLD_TURNS = "u.turn > ? AND u.turn <= ? AND u.ended IS NOT NULL AND u.ended < ?"
 _TURN_AT = f"SELECT turn FROM turns WHERE turn > ? ORDER BY turn LIMIT 1 OFFSET {BATCH - 1}"
 _LAST_TURN = "SELECT MAX(turn) FROM turns WHERE turn > ?"
-# The log of the present session stays, however old: it is what the model knows. See also
-# ``prune_gaps``.
+# The log of the present session stays, however old: it is what the model knows.
 _STEPS = f"""DELETE FROM steps
 WHERE (thread, seq) IN (
   SELECT s.thread, s.seq
