@@ -16,11 +16,11 @@ from ohmo.ambient import Failpoint, inert
 from ohmo.contracts.reports import AuditReport
 from ohmo.contracts.store import Hint
 from ohmo.store.codec import column, read_settings
+from ohmo.store.earlier_sessions import BATCH, SESSIONS, prune_gaps
 from ohmo.store.known_people import look_through
 from ohmo.store.statements import Driver, MakeOp, Moment, Op, Rows, Value, milliseconds, query
 from ohmo.store.threads import TURN_OPEN
 
-BATCH = 200
 SEEN_DAYS = 30
 _DAY = 86_400_000
 _ORPHAN = 600_000  # ms that an edit waits for an original that never came
@@ -94,8 +94,7 @@ RETURNING id"""
 _OLD_TURNS = "u.turn > ? AND u.turn <= ? AND u.ended IS NOT NULL AND u.ended < ?"
 _TURN_AT = f"SELECT turn FROM turns WHERE turn > ? ORDER BY turn LIMIT 1 OFFSET {BATCH - 1}"
 _LAST_TURN = "SELECT MAX(turn) FROM turns WHERE turn > ?"
-# The log of the present session stays, however old: it is what the model knows. Nothing before its
-# first step belongs to it; what was said between two of its stretches ``_GAP`` lets go.
+# The log of the present session stays, however old: it is what the model knows.
 _STEPS = f"""DELETE FROM steps
 WHERE (thread, seq) IN (
   SELECT s.thread, s.seq
@@ -106,27 +105,6 @@ WHERE (thread, seq) IN (
   WHERE {_OLD_TURNS}
     AND s.seq < t.session_seq
   LIMIT {BATCH})
-RETURNING seq"""
-_SESSIONS = f"""SELECT thread, session_seq, settings
-FROM threads
-WHERE thread > ?
-  AND settings LIKE '%"stretches"%'
-ORDER BY thread
-LIMIT {BATCH}"""
-_PRESENT = "UPDATE threads SET settings = settings WHERE thread = ? RETURNING session_seq, settings"
-_GAP = f"""DELETE FROM steps
-WHERE thread = ?
-  AND seq IN (
-    SELECT s.seq
-    FROM steps s
-    JOIN turns u ON u.turn = s.turn
-      AND u.thread = s.thread
-    WHERE s.thread = ?
-      AND s.seq >= ?
-      AND s.seq < ?
-      AND u.ended IS NOT NULL
-      AND u.ended < ?
-    LIMIT {BATCH})
 RETURNING seq"""
 _APPROVALS = f"""DELETE FROM approvals
 WHERE id IN (
@@ -216,12 +194,12 @@ async def prune(
     for statement in (_INBOX, _OUTBOX, _OCCURRENCES):
         total += await _until_nothing_goes(driver, lambda _, s=statement: delete(s, limit))
     thread = ""
-    while rows := await driver.read(lambda _, after=thread: query(_SESSIONS, after), slow=True):
+    while rows := await driver.read(lambda _, after=thread: query(SESSIONS, after), slow=True):
         for thread, present, settings in rows:
             if not read_settings(settings).gaps(present):
                 continue
             total += await _until_nothing_goes(
-                driver, lambda _, thread=thread: _prune_gaps(delete, thread, logs)
+                driver, lambda _, thread=thread: prune_gaps(delete, thread, logs)
             )
     start = tuple[Value, ...](("",))
     while (
@@ -241,15 +219,6 @@ async def prune(
         thread = rows[-1][0]
     await look_through(driver)
     return total
-
-
-def _prune_gaps(delete: Callable[..., Op[int]], thread: str, before: int) -> Op[int]:
-    rows = yield _PRESENT, (thread,)  # locked: nobody goes on with another one meanwhile
-    present, settings = rows[0]
-    for begins, end in read_settings(settings).gaps(present):
-        if count := (yield from delete(_GAP, thread, thread, begins, end, before)):
-            return count
-    return 0
 
 
 async def _until_nothing_goes(driver: Driver, batch: MakeOp[int]) -> int:
