@@ -66,8 +66,8 @@ class SensitivePaths:
                 absolute.append(place)
             else:
                 anywhere.append(place)
-        self._own = AgentHome(agent_home) if agent_home is not None else None
-        roots = self._own.roots if self._own is not None else ()
+        self.own = AgentHome(agent_home) if agent_home is not None else None
+        roots = self.own.roots if self.own is not None else ()
         self._roots = [folded(root).strip("/").split("/") for root in roots]
         self._absolute = [folded(place.rstrip("/")).strip("/").split("/") for place in absolute]
         self._anywhere = [folded(place).split("/") for place in anywhere]
@@ -105,7 +105,7 @@ class SensitivePaths:
         hinted = not names.isdisjoint(plain.removesuffix("\n").split("/"))
         if (hinted or loose.search(plain) is not None) and inside.search(plain) is not None:
             return Touch.INSIDE
-        return self._own.named(path) if self._own is not None else Touch.CLEAR
+        return self.own.named(path) if self.own is not None else Touch.CLEAR
 
     @cached_property
     def _word(self) -> re.Pattern[str]:
@@ -136,16 +136,16 @@ class SensitivePaths:
 
     def seen_by(self, context: CallContext) -> SensitivePaths:
         """The same places for a turn, which may read what is kept for its own conversation."""
-        if self._own is None:
+        if self.own is None:
             return self
         _ = self._forms, self._word, self._above  # made once, for every turn
         seen = copy(self)
-        seen._own = self._own.seen_by(context)
+        seen.own = self.own.seen_by(context)
         return seen
 
     def kept(self, path: str) -> bool:
         """``path`` absolute: whether ohmo keeps, or kept, it for a conversation."""
-        return self._own is not None and self._own.kept(path)
+        return self.own is not None and self.own.kept(path)
 
     def excluded_globs(self) -> tuple[str, ...]:
         """What search tools leave out of any tree, in gitignore's words."""
@@ -158,7 +158,7 @@ class SensitivePaths:
 
     def aliases(self) -> FileAliases:
         """For one judgement or one call."""
-        return FileAliases(self.existing(), self._own)
+        return FileAliases(self.existing(), self.own)
 
     def existing(self) -> Iterator[str]:
         """The places that are there now: of the system, the person's home, the agent's home. The
@@ -167,8 +167,8 @@ class SensitivePaths:
             if not place.startswith(("/proc/", "/dev/")):
                 # absolute patterns, which Path.glob does not take
                 yield from glob.iglob(place, include_hidden=True)  # noqa: PTH207
-        if self._own is not None:
-            yield from self._own.closed()
+        if self.own is not None:
+            yield from self.own.closed()
 
     def touch(self, path: str, cwd: str, cache: FsCache | None = None) -> Touch:
         """``path`` may hold the wildcards of ``patterns``. Relative paths count from ``cwd``, which
@@ -212,8 +212,8 @@ class SensitivePaths:
         for a question rather than a refusal."""
         plain = folded(text)
         match = self._word.search(plain)
-        if match is None and self._own is not None:
-            match = self._own.mentioned(plain)
+        if match is None and self.own is not None:
+            match = self.own.mentioned(plain)
         return match[0] if match is not None else None
 
     def becomes(self, path: str, cwd: str, cache: FsCache | None = None) -> list[str]:

@@ -178,12 +178,12 @@ class AgentHome:
         self.roots = tuple(dict.fromkeys((os.path.normpath(root), os.path.realpath(root))))
         self._closed = tuple(folded(root) for root in self.roots)
         self._kept = tuple(f"{root}/{kept}" for root in self.roots for kept in KEPT)
-        self._pages: tuple[str, ...] = ()
+        self.pages: tuple[str, ...] = ()
 
     def seen_by(self, context: CallContext) -> AgentHome:
         """The same home for a turn, which may read what is kept for its own conversation."""
         seen = copy(self)
-        seen._pages = tuple(f"{root}/{page}" for root in self.roots for page in pages_of(context))
+        seen.pages = tuple(f"{root}/{page}" for root in self.roots for page in pages_of(context))
         return seen
 
     def kept(self, path: str) -> bool:
@@ -192,7 +192,7 @@ class AgentHome:
 
     def mentioned(self, text: str) -> re.Match[str] | None:
         """The home in a text that is ``folded``, but where it speaks of what is shown."""
-        shown = "".join(f"(?!{re.escape(folded(page))}(?![\\w.-]))" for page in self._pages)
+        shown = "".join(f"(?!{re.escape(folded(page))}(?![\\w.-]))" for page in self.pages)
         homes = "|".join(map(re.escape, self._closed))
         return re.search(f"{shown}(?:{homes})(?![\\w.-])", text)
 
@@ -200,7 +200,7 @@ class AgentHome:
         """By the letters of an absolute path: closed in every spelling, shown in its own only."""
         if not _lies_in(folded(path), self._closed):
             return Touch.CLEAR
-        return Touch.PAGE if _lies_in(path, self._pages) else Touch.INSIDE
+        return Touch.PAGE if _lies_in(path, self.pages) else Touch.INSIDE
 
     def closed(self) -> Iterator[str]:
         """What lies in the home directly."""
