@@ -81,9 +81,9 @@ def test_no_file_name_leaves_its_folder(name: str) -> None:
     assert safe not in (".", "..")
     assert not safe.startswith(".")
     assert len(safe) <= 120
-    assert Media(Path("/media")).path(
-        PLACE, Attachment("r", name, "x/y", None)
-    ).parents[1] == Path("/media", media_folder(PLACE))
+    assert Media(Path("/media")).path(PLACE, Attachment("r", name, "x/y", None)).parents[1] == Path(
+        "/media", media_folder(PLACE)
+    )
 
 
 def test_the_same_file_has_the_same_path_and_another_one_another() -> None:
