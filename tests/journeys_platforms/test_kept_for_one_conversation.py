@@ -57,7 +57,9 @@ async def test_what_is_kept_for_one_conversation_is_read_by_no_other(stage: Stag
             return output.exists() and output.read_text() == f"{SECRET} is said\n"
 
         await until("the command in the background has spoken", said)
+        count = scene.model.count
         await shares(scene, "telegram", "notes.txt", "text/plain", f"{SECRET}\n".encode())
+        await scene.models_asked(count + 2)
         await scene.quiet()
         sent = re.search(
             r"\[file: notes\.txt, text/plain, ([^\]]+)\]", json.dumps(scene.model.asked[-1].body)
