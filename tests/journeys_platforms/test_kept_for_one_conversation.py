@@ -84,7 +84,7 @@ async def test_what_is_kept_for_one_conversation_is_read_by_no_other(stage: Stag
                     for tool, pattern in (("Grep", "diagnosis"), ("Glob", "**"))
                     for folder in ("spill", "media", "spill/shown", "spill/background")
                 ),
-                *(Call("BashOutput", {"bash_id": "bash_1"}) for _ in closed if who == "bob"),
+                *([Call("BashOutput", {"bash_id": "bash_1"})] if who == "bob" else []),
             )
             assert not [text for text in told if SECRET in text]
             assert all("kept for another conversation" in text for text in told[: len(closed)])
