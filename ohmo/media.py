@@ -1,18 +1,23 @@
-"""Where a person's files lie once a turn needed them: one folder per attachment, its name decided
-by what it is, not by when it came."""
+"""Where a person's files lie once a turn needed them: below the folder of the place where they were
+sent one for each attachment, its name decided by what it is, not by when it came."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from pathlib import Path
 
 from channels.contract import Address, Attachment
+from ohmo.ambient import derived
 
 _UNSAFE = re.compile(r"[^\w.\- ]+")
 PICTURES = frozenset(
     {"image/png", "image/jpeg", "image/gif", "image/webp"}
 )  # what both model wires accept
+
+
+def media_folder(place: Address) -> str:
+    """The name of the folder of a place: the turns of its conversations may read it, no others."""
+    return derived("media", place.channel, place.account, place.chat, place.topic or "")
 
 
 class Media:
@@ -24,9 +29,8 @@ class Media:
     def path(self, address: Address, attachment: Attachment) -> Path:
         """The same attachment always has the same path, so a step may name it before it is
         fetched."""
-        named = f"{address.channel}\0{address.account}\0{address.chat}\0{attachment.ref}"
-        folder = hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-        return self.root / folder / safe_name(attachment.name)
+        own = derived("attachment", attachment.ref)
+        return self.root / media_folder(address) / own / safe_name(attachment.name)
 
 
 def safe_name(name: str) -> str:

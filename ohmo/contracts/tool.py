@@ -184,6 +184,7 @@ class CallContext:
     message: Callable[[], Awaitable[object]] = field(default=_never, repr=False)
     agent: str = ""  # which subagent asks, empty: the person's own
     private: bool = False  # only ``person`` reads what is said in this thread
+    media: str = ""  # name of the folder of files that people sent here, empty: there is none
 
 
 class Tool(Protocol, Generic[Input]):

@@ -32,7 +32,8 @@ class Reach:
         trusted = context.mode == "full_auto" and context.role in ("owner", "admin")
         if self._everywhere or trusted:
             return False
-        return not self.holds(path, context) and self._sensitive.touch(path, "/") is not Touch.PAGE
+        page = self._sensitive.seen_by(context).touch(path, "/") is Touch.PAGE
+        return not page and not self.holds(path, context)
 
     def holds(self, path: str, context: CallContext) -> bool:
         """``path`` absolute and resolved: whether it lies in the workspace."""
@@ -124,12 +125,13 @@ _HARMLESS_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 class ReadPolicy:
     """``path``: where commands find programs."""
 
-    def __init__(self, sensitive: SensitivePaths, path: str, reach: Reach) -> None:
-        self._sensitive = sensitive
+    def __init__(self, path: str, reach: Reach) -> None:
         self._path = path
         self._reach = reach
 
-    def hides_sensitive(self, simple: Simple, opened: Reading, aliases: FileAliases) -> str:
+    def hides_sensitive(
+        self, simple: Simple, opened: Reading, sensitive: SensitivePaths, aliases: FileAliases
+    ) -> str:
         """What a command that only reads would read of sensitive files that its words do not name;
         no rule covers that."""
         deep = opened.kind == "trees"
@@ -138,7 +140,7 @@ class ReadPolicy:
         for path in dict.fromkeys(paths):
             if aliases.at(path) is Touch.INSIDE:
                 return f"{path} is a sensitive file under another name"
-            hidden = _first_sensitive(path, self._sensitive, aliases, linked=linked) if deep else ""
+            hidden = _first_sensitive(path, sensitive, aliases, linked=linked) if deep else ""
             if hidden:
                 return f"{hidden} is below {path}"
         if deep and opened.repository is not None:  # whatever git knows there

@@ -78,15 +78,16 @@ class CommandPolicy:
         self._shell = shell
         self._protected = protected
         self._reach = reach
-        self._reading = ReadPolicy(sensitive, shell.path, reach)
+        self._reading = ReadPolicy(shell.path, reach)
         self._path_denies = PathRules(rules.deny)
         self._command_denies = CommandRules(rules.deny)
         self._command_asks = CommandRules(rules.ask)
 
     def rule(self, command: str, context: CallContext, granted: Sequence[Rule]) -> Ruling:
+        sensitive = self._sensitive.seen_by(context)
         if len(command) > _LONG and context.mode != "full_auto":
             # Not taken apart: it is asked about, or refused for what it speaks of.
-            mentioned = self._sensitive.mentioned(_QUOTING.sub("", command))
+            mentioned = sensitive.mentioned(_QUOTING.sub("", command))
             if mentioned is not None:
                 why = f"it speaks of {mentioned}"
                 return Ruling("ask", "sensitive", mentioned, why, remember=False)
@@ -100,7 +101,7 @@ class CommandPolicy:
         parts = [_Part(each, self._shell.home, spelled=spelled) for each in script.commands]
         cache = FsCache()
         judged = [
-            self._sensitive_part(parts, command, str(context.cwd), cache),
+            self._sensitive_part(parts, command, str(context.cwd), sensitive, cache),
             self._configured(parts, command, script, cache),
             self._guarded(parts, script, context, cache),
         ]
@@ -108,10 +109,15 @@ class CommandPolicy:
             for ruling in judged:
                 if ruling is not None and ruling.verdict == verdict:
                     return ruling
-        return self._allowed(script, command, granted, context)
+        return self._allowed(script, command, granted, context, sensitive)
 
     def _sensitive_part(
-        self, parts: Sequence[_Part], command: str, cwd: str, cache: FsCache
+        self,
+        parts: Sequence[_Part],
+        command: str,
+        cwd: str,
+        sensitive: SensitivePaths,
+        cache: FsCache,
     ) -> Ruling | None:
         maybe: Ruling | None = None
         seen: set[tuple[str, str]] = set()
@@ -125,7 +131,7 @@ class CommandPolicy:
                     if (folder, word) in seen and word not in (".", "/"):
                         continue
                     seen.add((folder, word))
-                    ruling = self._touched(part.simple, word, folder, cache)
+                    ruling = _touched(part.simple, sensitive.touch(word, folder, cache), word)
                     if ruling is not None and ruling.verdict == "deny":
                         return ruling
                     maybe = maybe or ruling
@@ -133,27 +139,12 @@ class CommandPolicy:
                 if not known(word):
                     continue
                 for folder in {cwd, part.folders[-1]}:
-                    if self._sensitive.touch(word, folder, cache) is Touch.INSIDE:
+                    if sensitive.touch(word, folder, cache) is Touch.INSIDE:
                         return _forbidden(word)
-        hit = self._sensitive.mentioned(_QUOTING.sub("", command))
+        hit = sensitive.mentioned(_QUOTING.sub("", command))
         if hit is not None:
             return maybe or Ruling("ask", "sensitive", hit, f"it speaks of {hit}", remember=False)
         return maybe
-
-    def _touched(self, simple: Simple, word: str, place: str, cache: FsCache) -> Ruling | None:
-        touch = self._sensitive.touch(word, place, cache)
-        if touch is Touch.INSIDE or (touch is Touch.ABOVE and goes_deep(simple)):
-            return _forbidden(word)
-        if touch is Touch.PAGE and not reading(simple):
-            return _forbidden(word)
-        if touch is Touch.ABOVE and not looks_only(simple):
-            why = f"{word} holds sensitive places"
-            return Ruling("ask", "sensitive", word, why, remember=False)
-        redirected = any(each.target == word for each in simple.redirects)
-        if touch is Touch.MAYBE and (simple.name not in _INDIFFERENT or redirected):
-            why = "what it reads is only known when it runs"
-            return Ruling("ask", "sensitive", "", why, remember=False)
-        return None
 
     def _configured(
         self, parts: Sequence[_Part], command: str, script: Script, cache: FsCache
@@ -231,7 +222,12 @@ class CommandPolicy:
         return None
 
     def _allowed(
-        self, script: Script, command: str, granted: Sequence[Rule], context: CallContext
+        self,
+        script: Script,
+        command: str,
+        granted: Sequence[Rule],
+        context: CallContext,
+        sensitive: SensitivePaths,
     ) -> Ruling:
         layers: tuple[tuple[Layer, Sequence[Rule]], ...] = (
             ("allow", self._rules.allow),
@@ -245,14 +241,14 @@ class CommandPolicy:
             return by_mode(context, f"it is more than plain commands: {script.beyond}")
         by_rule: Ruling | None = None
         outside: list[str] = []
-        aliases = self._sensitive.aliases()
+        aliases = sensitive.aliases()
         quiet = only_git_that_reads(script.plain)
         for simple in script.plain:
             beyond: list[str] = []
             shut = ""
             opened = reading(simple)
             if opened is not None:
-                hidden = self._reading.hides_sensitive(simple, opened, aliases)
+                hidden = self._reading.hides_sensitive(simple, opened, sensitive, aliases)
                 if hidden:
                     return Ruling("ask", "sensitive", "", hidden, remember=False)
                 shut = self._reading.shut(simple, opened, context, beyond)
@@ -305,13 +301,29 @@ class CommandPolicy:
         return self._reach.holds(path, context)
 
 
+def _touched(simple: Simple, touch: Touch, word: str) -> Ruling | None:
+    if touch is Touch.INSIDE or (touch is Touch.ABOVE and goes_deep(simple)):
+        return _forbidden(word)
+    if touch is Touch.PAGE and not reading(simple):
+        return _forbidden(word)
+    if touch is Touch.ABOVE and not looks_only(simple):
+        why = f"{word} holds sensitive places"
+        return Ruling("ask", "sensitive", word, why, remember=False)
+    redirected = any(each.target == word for each in simple.redirects)
+    if touch is Touch.MAYBE and (simple.name not in _INDIFFERENT or redirected):
+        why = "what it reads is only known when it runs"
+        return Ruling("ask", "sensitive", "", why, remember=False)
+    return None
+
+
 def _unclear(why: str) -> Ruling:
     return Ruling("ask", "shell", "", why, remember=False)
 
 
 def _forbidden(word: str) -> Ruling:
     reason = (
-        f"{word} touches credentials or the agent's own secrets; no tool may, in any mode; if it is"
-        " needed, the person does it by hand in a terminal"
+        f"{word} touches credentials, the agent's own secrets, or what it keeps for another"
+        " conversation (or kept before an upgrade); no tool may, in any mode; if it is needed, the"
+        " person does it by hand in a terminal"
     )
     return Ruling("deny", "sensitive", word, reason, remember=False)

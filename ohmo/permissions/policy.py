@@ -134,14 +134,17 @@ class Policy:
     def _sensitive_paths(
         self, tool: str, footprint: Footprint, paths: Paths, context: CallContext
     ) -> Ruling | None:
-        cache, aliases = FsCache(), self._sensitive.aliases()
+        cache, places = FsCache(), self._sensitive.seen_by(context)
+        aliases = places.aliases()
         reads, writes = (tuple(map(Path, found)) for found in (paths.reads, paths.writes))
         written = frozenset((*footprint.writes, *writes))
         for path in dict.fromkeys((*footprint.reads, *reads, *footprint.writes, *writes)):
-            touch = self._sensitive.touch(str(path), str(context.cwd), cache)
+            touch = places.touch(str(path), str(context.cwd), cache)
             if path in reads or path in writes:
                 touch = max(touch, aliases.at(str(path)))
-            if touch is Touch.INSIDE:
+            if touch is Touch.INSIDE and places.kept(str(path)):
+                why = f"{path} was kept for another conversation, or before an upgrade"
+            elif touch is Touch.INSIDE:
                 why = f"{path} holds credentials or belongs to the agent's own home"
             elif touch is Touch.PAGE and path in written:
                 why = f"{path} lies in the agent's own home, which tools may only read there"

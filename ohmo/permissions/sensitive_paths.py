@@ -9,17 +9,12 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 
-from ohmo.permissions.sensitive_places import (
-    ABSOLUTE,
-    ANYWHERE,
-    PAGES,
-    AgentHome,
-    FileAliases,
-    Touch,
-)
+from ohmo.contracts.tool import CallContext
+from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE, AgentHome, FileAliases, Touch
 from ohmo.shell.patterns import (
     ANY,
     TooWide,
@@ -39,7 +34,6 @@ _WILD = frozenset("*?[")
 _EVERYWHERE = frozenset({"root", "home", "users", "tmp"})
 # Holds environ, mem, fd.
 _PROCESS = re.compile(r"/proc/(?:self|thread-self|\d+)(?:/task(?:/\d+)?)?")
-_SHOWN = f"/(?:{'|'.join(PAGES)})(?![\\w.-])"
 # The command's own, or harmless.
 _DESCRIPTOR = re.compile(r"/dev/(?:fd/\d|stdin|stdout|stderr|null|zero|u?random|tty)")
 
@@ -57,8 +51,8 @@ def names_descriptor(path: str) -> bool:
 
 
 class SensitivePaths:
-    """``home``: the person's home. ``agent_home``: $OHMO_HOME. ``more``: further places from
-    configuration, absolute, ``~/x``, or a name."""
+    """``home``: the person's home. ``agent_home``: $OHMO_HOME, none of which is shown but to
+    ``seen_by``. ``more``: further places from configuration, absolute, ``~/x``, or a name."""
 
     def __init__(
         self, home: Path, agent_home: Path | None = None, more: Iterable[str] = ()
@@ -72,8 +66,8 @@ class SensitivePaths:
                 absolute.append(place)
             else:
                 anywhere.append(place)
-        self._own = AgentHome(agent_home) if agent_home is not None else None
-        roots = self._own.roots if self._own is not None else ()
+        self.own = AgentHome(agent_home) if agent_home is not None else None
+        roots = self.own.roots if self.own is not None else ()
         self._roots = [folded(root).strip("/").split("/") for root in roots]
         self._absolute = [folded(place.rstrip("/")).strip("/").split("/") for place in absolute]
         self._anywhere = [folded(place).split("/") for place in anywhere]
@@ -111,7 +105,7 @@ class SensitivePaths:
         hinted = not names.isdisjoint(plain.removesuffix("\n").split("/"))
         if (hinted or loose.search(plain) is not None) and inside.search(plain) is not None:
             return Touch.INSIDE
-        return self._own.named(path) if self._own is not None else Touch.CLEAR
+        return self.own.named(path) if self.own is not None else Touch.CLEAR
 
     @cached_property
     def _word(self) -> re.Pattern[str]:
@@ -119,10 +113,9 @@ class SensitivePaths:
         names = [re.escape(path) for path in anywhere if not _WILD & set(path)]
         absolute = ["/".join(place) for place in self._absolute if len(place) > 1]
         fixed = [re.escape(path) for path in absolute if not _WILD & set(path)]
-        roots = [f"|/{re.escape('/'.join(root))}(?!{_SHOWN}|[\\w.-])" for root in self._roots]
         return re.compile(
             f"(?<![\\w.-])(?:{'|'.join(names)})(?![\\w-])|/(?:{'|'.join(fixed)})(?![\\w-])"
-            r"|/etc/g?shadow|/proc/[^/\s]+/(?:environ|mem|root|cwd)(?![\w-])" + "".join(roots)
+            r"|/etc/g?shadow|/proc/[^/\s]+/(?:environ|mem|root|cwd)(?![\w-])"
         )
 
     @cached_property
@@ -141,6 +134,19 @@ class SensitivePaths:
                 folders.add(folded(real(folder)))
         return frozenset(folders)
 
+    def seen_by(self, context: CallContext) -> SensitivePaths:
+        """The same places for a turn, which may read what is kept for its own conversation."""
+        if self.own is None:
+            return self
+        _ = self._forms, self._word, self._above  # made once, for every turn
+        seen = copy(self)
+        seen.own = self.own.seen_by(context)
+        return seen
+
+    def kept(self, path: str) -> bool:
+        """``path`` absolute: whether ohmo keeps, or kept, it for a conversation."""
+        return self.own is not None and self.own.kept(path)
+
     def excluded_globs(self) -> tuple[str, ...]:
         """What search tools leave out of any tree, in gitignore's words."""
         anywhere = ["/".join(place) for place in self._anywhere]
@@ -152,7 +158,7 @@ class SensitivePaths:
 
     def aliases(self) -> FileAliases:
         """For one judgement or one call."""
-        return FileAliases(self.existing(), self._own)
+        return FileAliases(self.existing(), self.own)
 
     def existing(self) -> Iterator[str]:
         """The places that are there now: of the system, the person's home, the agent's home. The
@@ -161,8 +167,8 @@ class SensitivePaths:
             if not place.startswith(("/proc/", "/dev/")):
                 # absolute patterns, which Path.glob does not take
                 yield from glob.iglob(place, include_hidden=True)  # noqa: PTH207
-        if self._own is not None:
-            yield from self._own.closed()
+        if self.own is not None:
+            yield from self.own.closed()
 
     def touch(self, path: str, cwd: str, cache: FsCache | None = None) -> Touch:
         """``path`` may hold the wildcards of ``patterns``. Relative paths count from ``cwd``, which
@@ -204,7 +210,10 @@ class SensitivePaths:
     def mentioned(self, text: str) -> str | None:
         """A place's name anywhere in a text, however it is quoted or put together: a second look,
         for a question rather than a refusal."""
-        match = self._word.search(folded(text))
+        plain = folded(text)
+        match = self._word.search(plain)
+        if match is None and self.own is not None:
+            match = self.own.mentioned(plain)
         return match[0] if match is not None else None
 
     def becomes(self, path: str, cwd: str, cache: FsCache | None = None) -> list[str]:

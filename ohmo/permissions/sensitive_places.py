@@ -1,20 +1,23 @@
 """Which places are sensitive: the list that no tool may read or write in any mode (mission T19;
-configuration extends it, nothing reduces it); the agent's own home, closed but for two pages; and
-sensitive files behind another name, which no path tells: a hard link (link(2)) is the file, a bound
-folder (mount(2)) the folder."""
+configuration extends it, nothing reduces it); the agent's own home, closed but for what
+is kept for the conversation that asks; and sensitive files behind another name, which no path
+tells: a hard link (link(2)) is the file, a bound folder (mount(2)) the folder."""
 
 from __future__ import annotations
 
 import itertools
 import os
+import re
 import stat
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from copy import copy
 from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
 
+from ohmo.contracts.tool import CallContext
 from ohmo.shell.patterns import folded
 
 # Below any folder: whoever's home it is, also /mnt/c/Users/* under WSL.
@@ -143,8 +146,15 @@ ABSOLUTE: tuple[str, ...] = (
 )
 
 
-# What ohmo itself names to the model: long outputs and pages of the web; the files people sent.
-PAGES = ("spill", "media")
+# Where what ohmo itself names to a model lies: long outputs and pages of the web; the files people
+# sent. Each conversation has a folder of its own there (``pages_of``).
+KEPT = ("spill", "media")
+
+
+def pages_of(context: CallContext) -> tuple[str, ...]:
+    """Below $OHMO_HOME: what the turns of this conversation may read."""
+    names = (context.thread, context.media)
+    return tuple(f"{kept}/{name}" for kept, name in zip(KEPT, names, strict=True) if name)
 
 
 class Touch(IntEnum):
@@ -162,22 +172,39 @@ _MOST_BELOW = 4_000
 
 
 class AgentHome:
-    """``root``: $OHMO_HOME. It need not exist yet."""
+    """``root``: $OHMO_HOME. It need not exist yet. Nothing of it is shown but to ``seen_by``."""
 
     def __init__(self, root: Path) -> None:
         self.roots = tuple(dict.fromkeys((os.path.normpath(root), os.path.realpath(root))))
         self._closed = tuple(folded(root) for root in self.roots)
-        self._shown = tuple(f"{root}/{page}" for root in self.roots for page in PAGES)
+        self._kept = tuple(f"{root}/{kept}" for root in self.roots for kept in KEPT)
+        self.pages: tuple[str, ...] = ()
+
+    def seen_by(self, context: CallContext) -> AgentHome:
+        """The same home for a turn, which may read what is kept for its own conversation."""
+        seen = copy(self)
+        seen.pages = tuple(f"{root}/{page}" for root in self.roots for page in pages_of(context))
+        return seen
+
+    def kept(self, path: str) -> bool:
+        """Whether it lies, or lay, where some conversation has a folder."""
+        return _lies_in(path, self._kept)
+
+    def mentioned(self, text: str) -> re.Match[str] | None:
+        """The home in a text that is ``folded``, but where it speaks of what is shown."""
+        shown = "".join(f"(?!{re.escape(folded(page))}(?![\\w.-]))" for page in self.pages)
+        homes = "|".join(map(re.escape, self._closed))
+        return re.search(f"{shown}(?:{homes})(?![\\w.-])", text)
 
     def named(self, path: str) -> Touch:
         """By the letters of an absolute path: closed in every spelling, shown in its own only."""
         if not _lies_in(folded(path), self._closed):
             return Touch.CLEAR
-        return Touch.PAGE if _lies_in(path, self._shown) else Touch.INSIDE
+        return Touch.PAGE if _lies_in(path, self.pages) else Touch.INSIDE
 
     def closed(self) -> Iterator[str]:
-        """What lies in the home directly and is no page."""
-        return (path for path in _names_in(self.roots[-1]) if self.named(path) is Touch.INSIDE)
+        """What lies in the home directly."""
+        return iter(_names_in(self.roots[-1]))
 
     def doors(self) -> dict[tuple[int, int], Touch]:
         """The home and what lies in it directly, by device and inode; empty while there is none: so

@@ -37,6 +37,7 @@ from ohmo.contracts.store import Store
 from ohmo.contracts.tool import CallContext, ToolOutput, Verdict
 from ohmo.contracts.turns import Claim, TurnCost, Work
 from ohmo.lifecycle import unbroken
+from ohmo.media import media_folder
 from ohmo.sessions import user_steps
 from ohmo.sessions.compacting import Compacting, Talk
 from ohmo.sessions.planner import Busy, TurnPlan
@@ -352,6 +353,7 @@ class TurnLedger:
             message=control.waiting.wait,
             taint=self._transcript.taint,
             archived=self._transcript.archived,
+            media=media_folder(claim.address),
         )
 
     async def _append(

@@ -119,7 +119,6 @@ class Bash(PydanticTool):
             raise ToolError(reason)
         if not context.cwd.is_dir():
             raise ToolError(f"the working directory {context.cwd} is gone")
-        self._bench.spill.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def _time(self, wanted: float | None, left: float) -> tuple[float, str]:
         """Seconds the command gets, and what would give it more. ``left``: seconds of the turn."""
@@ -145,7 +144,7 @@ class Bash(PydanticTool):
             argv=("/bin/bash", "--norc", "--noprofile", "-c", "--", arguments.command),
             cwd=context.cwd,
             env=child_environment(self._bench.environ, environ),
-            spill=self._bench.spill / f"{context.call}.txt",
+            spill=self._bench.folder(context) / f"{context.call}.txt",
             timeout=seconds,
             keep=self._limits.bash_output,
             terminal=arguments.terminal,

@@ -87,7 +87,7 @@ class Brief(PydanticTool):
     ) -> tuple[Path, ...]:
         """Copies, each under its own name. ``most``: bytes of one file that ``channel`` takes.
         Raises ToolError, OSError."""
-        opening = self._bench.opening(context.judged)
+        opening = self._bench.opening(context)
         with ExitStack() as stack:
             opened = [stack.enter_context(opening.file(path)) for path in context.judged.reads]
             sizes = [os.fstat(file.fileno()).st_size for file in opened]

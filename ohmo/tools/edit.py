@@ -56,7 +56,7 @@ class Edit(PydanticTool):
             return after
 
         [target] = context.judged.writes
-        rewrite(target, self._bench.opening(context.judged), self._stamps, context.thread, change)
+        rewrite(target, self._bench.opening(context), self._stamps, context.thread, change)
         return summary
 
 

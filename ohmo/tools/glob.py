@@ -47,7 +47,7 @@ class Glob(PydanticTool):
     async def run(self, arguments: GlobInput, context: CallContext) -> ToolOutput:
         root, pattern = _split(arguments, context.cwd)
         [start] = context.judged.reads
-        opening = self._bench.opening(context.judged)
+        opening = self._bench.opening(context)
         try:
             expression = glob_regex(pattern)
             if not stat.S_ISDIR((await in_thread(lambda: opening.status(start))).st_mode):

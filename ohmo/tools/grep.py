@@ -60,7 +60,7 @@ class Grep(PydanticTool):
     async def run(self, arguments: GrepInput, context: CallContext) -> ToolOutput:
         root = absolute_path(arguments.path or ".", context.cwd)
         [start] = context.judged.reads
-        opening = self._bench.opening(context.judged)
+        opening = self._bench.opening(context)
         most = min(arguments.head_limit or self._most, self._most)
         try:
             request = Search(

@@ -151,7 +151,7 @@ class ImageGeneration(PydanticTool):
         OSError."""
         [target] = context.judged.writes
         bench = self._bench
-        opening = bench.opening(context.judged)
+        opening = bench.opening(context)
         try:
             _, known = opening.content(target, MOST)
         except FileNotFoundError:

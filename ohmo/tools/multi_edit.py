@@ -62,7 +62,7 @@ class MultiEdit(PydanticTool):
             return text
 
         [target] = context.judged.writes
-        rewrite(target, self._bench.opening(context.judged), self._stamps, context.thread, change)
+        rewrite(target, self._bench.opening(context), self._stamps, context.thread, change)
         return f"{path}: {len(arguments.edits)} edits, {places} places replaced"
 
 

@@ -257,7 +257,7 @@ class NotebookEdit(PydanticTool):
             return after
 
         [target] = context.judged.writes
-        rewrite(target, self._bench.opening(context.judged), self._stamps, context.thread, change)
+        rewrite(target, self._bench.opening(context), self._stamps, context.thread, change)
         return f"{path}: {done}"
 
 

@@ -70,7 +70,7 @@ class Read(PydanticTool):
     async def run(self, arguments: ReadInput, context: CallContext) -> ToolOutput:
         named = absolute_path(arguments.file_path, context.cwd)
         [path] = context.judged.reads
-        opening = self._bench.opening(context.judged)
+        opening = self._bench.opening(context)
 
         def read() -> tuple[str, tuple[Image, ...]]:
             with opening.file(path) as file:
@@ -101,7 +101,7 @@ class Read(PydanticTool):
                 raise ToolError(f"{path}: the image has more than {most} bytes; make it smaller")
             # a copy for the model: it is shown the picture with every request, whatever stands at
             # its path then
-            copy = self._bench.keep("seen", context.call, path.name, data)
+            copy = self._bench.keep(f"{context.thread}/seen", context.call, path.name, data)
             return f"[{kind}, {status.st_size} bytes]", (Image(copy, kind),)
         coding = coding_of(start, whole=len(start) == status.st_size)
         if coding is None:

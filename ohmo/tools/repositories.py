@@ -93,7 +93,7 @@ class Repository:
             argv=("git", *words),
             cwd=self.top,
             env=self.environ,
-            spill=self.bench.spill / f"{self.context.call}.txt",
+            spill=self.bench.folder(self.context) / f"{self.context.call}.txt",
             timeout=seconds,
             keep=keep,
             spill_half=self.bench.limits.spill // 2,
@@ -137,7 +137,7 @@ class Repository:
     async def without(self, changed: Sequence[str]) -> list[str]:
         """Words that keep git from showing what of these paths no tool may read. Raises
         ToolError."""
-        opening = self.bench.opening(self.context.judged)
+        opening = self.bench.opening(self.context)
         hidden = await in_thread(lambda: [name for name in changed if self._hides(opening, name)])
         if len(hidden) > _MOST_HIDDEN:
             raise ToolError(f"{len(hidden)} of the files may not be shown; name narrower `paths`")

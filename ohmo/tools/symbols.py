@@ -72,7 +72,7 @@ class Symbols(PydanticTool):
     async def run(self, arguments: SymbolsInput, context: CallContext) -> ToolOutput:
         root, *named = context.judged.reads
         path = named[0] if named else root if arguments.operation == "document" else None
-        opening = self._bench.opening(context.judged)
+        opening = self._bench.opening(context)
         try:
             paths = list[str]()
             if path is not None:

@@ -20,7 +20,7 @@ from channels.record import record
 from ohmo.contracts.cron import By, JobTools
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.messages import Step
-from ohmo.contracts.tool import CallContext, Judged
+from ohmo.contracts.tool import CallContext
 from ohmo.memory.desk import Memory, Said
 from ohmo.memory.proposals import Proposal
 from ohmo.memory.scopes import Scope, Viewer
@@ -76,7 +76,7 @@ class Limits:
 class Workbench:
     """What assembly hands to every tool."""
 
-    spill: Path  # folder for full outputs (made 0700 when missing)
+    spill: Path  # folder for full outputs; see ``folder``
     sensitive: SensitivePaths  # what search tools leave out
     processes: ProcessRunner = field(default_factory=ProcessRunner)
     limits: Limits = field(default_factory=Limits)
@@ -101,11 +101,18 @@ class Workbench:
     largest: Callable[[Address], int | None] = lambda _: None
 
     def __post_init__(self) -> None:
-        self.background.keep_in(self.spill / "background")
+        self.background.keep_in(self.spill)
 
     async def close(self) -> None:
         """Ends what answers tools. What runs in the background goes on as long as the daemon."""
         await self.code.close()
+
+    def folder(self, context: CallContext) -> Path:
+        """Where full outputs of a conversation lie, which its turns may read and no others: made,
+        0700, when missing. Raises OSError."""
+        own = self.spill / context.thread
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return own
 
     def keep(self, folder: str, call: str, name: str, data: bytes) -> Path:
         """A copy of what a call saw or made, as it is now. Raises OSError."""
@@ -115,12 +122,10 @@ class Workbench:
             file.write(data)
         return copy
 
-    def opening(self, judged: Judged) -> Opening:
+    def opening(self, context: CallContext) -> Opening:
         """How one call opens its files."""
-        sensitive = self.sensitive
-        return Opening(
-            lambda path: sensitive.hides(path) or judged.forbidden(path), sensitive.aliases()
-        )
+        sensitive, forbidden = self.sensitive.seen_by(context), context.judged.forbidden
+        return Opening(lambda path: sensitive.hides(path) or forbidden(path), sensitive.aliases())
 
 
 @record
@@ -178,31 +183,29 @@ class BackgroundJobs:
         self._count += 1
         name = f"bash_{self._count}"
         self._beginning[name] = thread
-        output = self._folder / f"{name}.txt"
+        output = self._folder / thread / f"{name}.txt"
 
         def note() -> None:
-            self._folder.mkdir(mode=0o700, exist_ok=True)
-            with replacing(self._folder / f"{name}.thread") as file:
+            output.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with replacing(output.with_suffix(".thread")) as file:
                 file.write(thread.encode())
 
         try:
             await in_thread(note)
             jobs[name] = Background(thread, output, await start(output))
         except BaseException:
-            await in_thread(lambda: self._each_file([name], Path.unlink))
+            await in_thread(lambda: _each_file([output], Path.unlink))
             raise
         finally:
             del self._beginning[name]
-        old = self._old()
-        for each in old:
-            del jobs[each]
-        await in_thread(lambda: self._each_file(old, Path.unlink))
+        old = [jobs.pop(each).output for each in self._old()]
+        await in_thread(lambda: _each_file(old, Path.unlink))
         return name
 
     async def renew(self) -> None:
         """The files of commands that run stay, however long ago these wrote to them."""
-        running = [name for name, each in self._jobs.items() if each.runs]
-        await in_thread(lambda: self._each_file(running, os.utime))
+        running = [each.output for each in self._jobs.values() if each.runs]
+        await in_thread(lambda: _each_file(running, os.utime))
 
     def get(self, name: str, thread: str) -> Background:
         """Raises ToolError when there is no such job in this thread."""
@@ -226,14 +229,13 @@ class BackgroundJobs:
         """The oldest first."""
         if not self._found:
             self._found = True
-            paths = self._folder.glob("bash_*.thread")
-            numbers = {int(match[1]) for path in paths if (match := _NAME.fullmatch(path.stem))}
-            for number in sorted(numbers):
+            paths = self._folder.glob("*/bash_*.thread")
+            notes = {int(match[1]): path for path in paths if (match := _NAME.fullmatch(path.stem))}
+            for number, note in sorted(notes.items()):
                 self._count = number
-                output = self._folder / f"bash_{number}.txt"
                 with suppress(OSError, UnicodeDecodeError):
-                    thread = output.with_suffix(".thread").read_text(encoding="utf-8")
-                    self._jobs[output.stem] = Background(thread, output, None)
+                    thread = note.read_text(encoding="utf-8")
+                    self._jobs[note.stem] = Background(thread, note.with_suffix(".txt"), None)
         return self._jobs
 
     def _old(self) -> list[str]:
@@ -248,11 +250,13 @@ class BackgroundJobs:
                 old.append(name)
         return old
 
-    def _each_file(self, names: Sequence[str], work: Callable[[Path], None]) -> None:
-        for name in names:
-            for end in ("thread", "txt", "txt.part", "txt.end"):
-                with suppress(OSError):
-                    work(self._folder / f"{name}.{end}")
+
+def _each_file(outputs: Sequence[Path], work: Callable[[Path], None]) -> None:
+    """Whatever there is of a command."""
+    for output in outputs:
+        for end in (".thread", ".txt", ".txt.part", ".txt.end"):
+            with suppress(OSError):
+                work(output.with_suffix(end))
 
 
 def has_scheduler(workbench: Workbench) -> bool:

@@ -34,7 +34,7 @@ class Write(PydanticTool):
     async def run(self, arguments: WriteInput, context: CallContext) -> ToolOutput:
         path = absolute_path(arguments.file_path, context.cwd)
         [target] = context.judged.writes
-        opening = self._bench.opening(context.judged)
+        opening = self._bench.opening(context)
 
         def write() -> str:
             content = arguments.content

@@ -34,7 +34,6 @@ def background(command: str) -> Call:
     return Call("Bash", {"command": command, "run_in_background": True})
 
 
-@pytest.mark.parametrize("how", ["killed", "stopped"])
 async def test_background_commands_go_on_while_a_changed_configuration_is_taken_over(
     tmp_path: Path,
 ) -> None:
@@ -60,6 +59,7 @@ async def test_background_commands_go_on_while_a_changed_configuration_is_taken_
         assert json.loads((await home.ohmo("status", "--json")).out)["started"] == since
 
 
+@pytest.mark.parametrize("how", ["killed", "stopped"])
 async def test_background_commands_are_found_again_after_a_restart(
     tmp_path: Path, how: str
 ) -> None:

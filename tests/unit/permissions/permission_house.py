@@ -42,7 +42,9 @@ class House:
     def context(
         self, mode: Mode = "default", role: Role = "owner", person: str = "ada"
     ) -> CallContext:
-        return call_context(self.work, person=person, mode=mode, role=role, session="session-1")
+        return call_context(
+            self.work, person=person, mode=mode, role=role, session="session-1", media="place"
+        )
 
     def bash(
         self,

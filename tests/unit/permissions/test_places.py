@@ -24,7 +24,6 @@ from ohmo.contracts.tool import Footprint
 from ohmo.permissions.boundaries import ProtectedPlaces
 from ohmo.permissions.rules import Ruling
 from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
-from ohmo.permissions.sensitive_places import PAGES
 from ohmo.shell.patterns import folded
 from tests.programs import run_process
 
@@ -32,6 +31,7 @@ READING, WRITING = ("Read", "Glob", "Grep", "Brief"), ("Write", "Edit", "MultiEd
 GENEROUS = [*READING, *WRITING, "Read(/**)", "Edit(/**)"]
 MODES: tuple[Mode, ...] = ("default", "plan", "full_auto")
 ROLES: tuple[Role, ...] = ("guest", "user", "admin", "owner")
+PAGES = ("spill/thread", "media/place")  # of the conversation that asks
 
 
 def footprint(tool: str, path: str) -> Footprint:
@@ -76,13 +76,39 @@ def ways(house: House) -> House:
     (house.work / "deep").mkdir()
     (house.work / "deep" / "state").symlink_to(own / "state")
     for page in PAGES:
-        (own / page).mkdir()
+        (own / page).mkdir(parents=True)
         (own / page / "out").symlink_to(own)
+        (own / page / "aside").symlink_to(own / page.partition("/")[0] / "another")
+    for name in ELSEWHERE:
+        (own / name).parent.mkdir(parents=True, exist_ok=True)
+        (own / name).write_text("my diagnosis\n")
     return house
 
 
+# of another conversation, of none any more (what an earlier version kept), of nobody's model
+ELSEWHERE = (
+    "spill/another/t.1.txt",
+    "spill/another/bash_1.txt.part",
+    "spill/t.1.txt",
+    "spill/background/bash_1.txt",
+    "spill/background/bash_1.thread",
+    "spill/shown/0a1b/conversation.md",
+    "spill/thread2/x",
+    "media/another/a/b.pdf",
+    "media/0a1b2c3d/cat.png",
+    "media/thread/x",
+    "spill/place/x",
+)
 NAMES = st.sampled_from(
     [
+        *ELSEWHERE,
+        "spill",
+        "media",
+        "Spill/thread/x",
+        "spill/Thread/x",
+        "spill/thread/../another/x",
+        "media/place/../../spill/another/x",
+        "spill/thread/aside/t.1.txt",
         "config.yaml",
         ".env",
         "ohmo.db",
@@ -105,8 +131,8 @@ NAMES = st.sampled_from(
 )
 ROUTES = st.sampled_from(
     """
-        {own} {own}/spill/.. {own}/media/../spill/.. {own}/spill/out {work}/own {work}/up/.ohmo
-        {work}/own/media/out
+        {own} {own}/spill/.. {own}/media/../spill/.. {own}/spill/thread/out {work}/own
+        {work}/up/.ohmo {work}/own/media/place/out
     """.split()
 )
 NOISE = st.sampled_from(["/", "//", "/./", "/././", "/run/../", "/spill/../"])
@@ -159,9 +185,53 @@ def test_what_ohmo_shows_the_model_is_read_and_never_written(
 
 def test_a_page_in_other_letters_is_no_page(ways: House) -> None:
     for name in ("SPILL", "\N{FULLWIDTH LATIN SMALL LETTER S}pill", "spill\u200d"):
-        assert (
-            judged(ways, "Read", f"{ways.home}/.ohmo/{name}/x", allow=GENEROUS).layer == "sensitive"
-        )
+        path = f"{ways.home}/.ohmo/{name}/thread/x"
+        assert judged(ways, "Read", path, allow=GENEROUS).layer == "sensitive"
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+@pytest.mark.parametrize("role", ROLES)
+def test_what_was_kept_for_another_conversation_is_closed_to_tools_and_commands(
+    ways: House, name: str, role: Role
+) -> None:
+    path = f"{ways.home}/.ohmo/{name}"
+    for tool in READING:
+        ruling = judged(ways, tool, path, "full_auto", role, allow=GENEROUS)
+        assert (ruling.verdict, ruling.layer) == ("deny", "sensitive")
+        assert "kept for another conversation, or before an upgrade" in ruling.reason
+    for command in (
+        f"cat {path}",
+        f"cat < {path}",
+        f"cp {path} mine.txt",
+        f"head -c 9 {path[:-1]}?",
+        f"cd {Path(path).parent} && cat {Path(path).name}",
+        f"grep -r diagnosis {Path(path).parent}",
+        f"cat {ways.home}/.ohmo/spill/thread/../../{name}",
+        f"ls {ways.home}/.ohmo/spill",
+        f"find {ways.home}/.ohmo/media",
+    ):
+        ruling = ways.bash(command, "full_auto", role, allow=["Bash"])
+        assert ruling.verdict == "deny", command
+
+
+def test_a_command_reads_what_is_kept_for_its_own_conversation(ways: House) -> None:
+    own = ways.home / ".ohmo" / "spill" / "thread"
+    (own / "t.1.txt").write_text("my output\n")
+    for link in ("out", "aside"):
+        (own / link).unlink()
+    for command in (f"cat {own}/t.1.txt", f"cat {own}/*", f"grep -r output {own}", f"ls {own}"):
+        assert ways.bash(command).verdict == "allow", command
+    assert ways.bash(f"echo > {own}/t.1.txt", "full_auto", allow=["Bash"]).verdict == "deny"
+
+
+def test_no_conversation_is_shown_the_folders_of_all(ways: House) -> None:
+    """Nor is one that was never given a place for files."""
+    context = replace(ways.context("full_auto"), media="", thread="")
+    for name in ("spill", "media", "spill/thread/x", "media/place/x"):
+        path = f"{ways.home}/.ohmo/{name}"
+        call = ToolCall("t.1", "Read", {"file_path": path}, "")
+        ruling = ways.policy(allow=GENEROUS).rule(call, footprint("Read", path), context)
+        assert ruling.layer == "sensitive"
 
 
 def test_a_home_inside_the_workspace_is_closed_all_the_same(house: House) -> None:
@@ -180,7 +250,7 @@ def test_a_home_inside_the_workspace_is_closed_all_the_same(house: House) -> Non
 def test_a_hard_link_to_a_closed_file_is_that_file(ways: House) -> None:
     disguise, own_page, plain = (
         ways.work / "notes.md",
-        ways.home / ".ohmo" / "spill" / "t.2.txt",
+        ways.home / ".ohmo" / "spill" / "thread" / "t.2.txt",
         ways.work / "plain.md",
     )
     os.link(ways.home / ".ohmo" / "run" / "token", disguise)
@@ -217,7 +287,7 @@ def test_a_folder_of_the_home_that_is_bound_elsewhere_is_that_folder(ways: House
     ]
     mounted = ["unshare", "-m", "sh", "-c", f'{binds} || exit 77; exec "$@"', "sh"]
     seen = run_process(*mounted, sys.executable, "-c", BOUND, str(own), *paths)
-    assert seen.stdout.split() == ["INSIDE", "PAGE", "INSIDE", "INSIDE", "CLEAR"], seen.stderr
+    assert seen.stdout.split() == ["INSIDE", "INSIDE", "INSIDE", "INSIDE", "CLEAR"], seen.stderr
 
 
 def test_what_only_becomes_known_when_a_command_runs_may_be_the_home(house: House) -> None:
@@ -225,7 +295,10 @@ def test_what_only_becomes_known_when_a_command_runs_may_be_the_home(house: Hous
     # the wildcard finds config.yaml there
     assert house.sensitive.touch("\ue000", f"{house.home}/.ohmo") is Touch.INSIDE
     assert house.sensitive.mentioned(f"open('{house.home}/.ohmo/skills/x')") is not None
-    assert house.sensitive.mentioned(f"open('{house.home}/.ohmo/spill/x')") is None
+    seen = house.sensitive.seen_by(house.context())
+    assert seen.mentioned(f"open('{house.home}/.ohmo/spill/thread/x')") is None
+    for name in ("spill/another/x", "spill/threads/x", "spill", "media/thread"):
+        assert seen.mentioned(f"open('{house.home}/.ohmo/{name}')") is not None
 
 
 # where each change is looked at

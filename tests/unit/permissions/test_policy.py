@@ -113,15 +113,6 @@ def test_sensitive_beats_every_rule(house: House) -> None:
     )
 
 
-def test_spilled_outputs_can_be_read(house: House) -> None:
-    assert (
-        house.policy()
-        .rule(*read(house.home / ".ohmo" / "spill" / "t.1.txt"), house.context())
-        .verdict
-        == "allow"
-    )
-
-
 @pytest.mark.parametrize("tool", ["Read", "Glob", "Grep"])
 def test_a_read_rule_holds_for_every_tool_that_reads(house: House, tool: str) -> None:
     policy = house.policy(deny=["Read(./private/**)"])

@@ -10,10 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.contract import Address, Attachment, ChatId, Edited, MessageId, Person, PersonId
+from channels.contract import (
+    Address,
+    Attachment,
+    ChatId,
+    Edited,
+    MessageId,
+    Person,
+    PersonId,
+    TopicId,
+)
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.messages import Image, Text, UserStep
-from ohmo.media import Media, safe_name
+from ohmo.media import Media, media_folder, safe_name
 from ohmo.sessions.user_steps import AFTER, LONGEST, StepWriter
 from tests.makers import inbound
 
@@ -72,9 +81,9 @@ def test_no_file_name_leaves_its_folder(name: str) -> None:
     assert safe not in (".", "..")
     assert not safe.startswith(".")
     assert len(safe) <= 120
-    assert Media(Path("/media")).path(
-        PLACE, Attachment("r", name, "x/y", None)
-    ).parent.parent == Path("/media")
+    assert Media(Path("/media")).path(PLACE, Attachment("r", name, "x/y", None)).parents[1] == Path(
+        "/media", media_folder(PLACE)
+    )
 
 
 def test_the_same_file_has_the_same_path_and_another_one_another() -> None:
@@ -82,6 +91,8 @@ def test_the_same_file_has_the_same_path_and_another_one_another() -> None:
     assert media.path(PLACE, file) == media.path(PLACE, file)
     assert media.path(PLACE, file) != media.path(PLACE, replace(file, ref="r2"))
     assert media.path(PLACE, file) != media.path(replace(PLACE, chat=ChatId("C2")), file)
+    topic = replace(PLACE, topic=TopicId("1"))
+    assert len(set(map(media_folder, (PLACE, topic, replace(PLACE, account="T2"))))) == 3
 
 
 EVIL = (

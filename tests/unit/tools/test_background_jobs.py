@@ -45,8 +45,8 @@ async def written(path: Path, text: bytes) -> None:
 
 async def test_a_keeper_that_was_killed_leaves_the_output(tmp_path: Path) -> None:
     """As when the machine loses its power."""
-    folder = tmp_path / "background"
-    jobs = jobs_in(folder)
+    folder = tmp_path / "a"
+    jobs = jobs_in(tmp_path)
     name = await jobs.begin("a", running("echo one; echo two >&2; sleep 86.31"))
     job = jobs.get(name, "a").job
     assert job is not None
@@ -55,7 +55,7 @@ async def test_a_keeper_that_was_killed_leaves_the_output(tmp_path: Path) -> Non
         if f"keeper-{child.pid}" == job.ended.get_name():
             child.kill()
     await asyncio.wait_for(asyncio.shield(job.ended), 30)
-    found = jobs_in(folder).get(name, "a")
+    found = jobs_in(tmp_path).get(name, "a")
     assert not found.runs
     ended = await found.end(1000)
     assert ended.output.out.head == b"one\ntwo\n"
@@ -63,10 +63,10 @@ async def test_a_keeper_that_was_killed_leaves_the_output(tmp_path: Path) -> Non
 
 
 async def test_head_and_tail_of_a_long_output_are_found_again(tmp_path: Path) -> None:
-    jobs = jobs_in(tmp_path / "background")
+    jobs = jobs_in(tmp_path)
     name = await jobs.begin("a", running("seq 1 5000; exit 7"))
     await jobs.get(name, "a").end(100)
-    ended = await jobs_in(tmp_path / "background").get(name, "a").end(100)
+    ended = await jobs_in(tmp_path).get(name, "a").end(100)
     whole = "".join(f"{number}\n" for number in range(1, 5001)).encode()
     stream = ended.output.out
     assert (stream.head, stream.tail, stream.total) == (whole[:100], whole[-100:], len(whole))
@@ -75,18 +75,18 @@ async def test_head_and_tail_of_a_long_output_are_found_again(tmp_path: Path) ->
 
 @pytest.mark.parametrize("end", [b"", b"{", b"[]", b'{"code": 0}', b"\xff"])
 async def test_a_torn_end_is_no_end(tmp_path: Path, end: bytes) -> None:
-    jobs = jobs_in(tmp_path / "background")
+    jobs = jobs_in(tmp_path)
     name = await jobs.begin("a", running("echo x"))
     await jobs.get(name, "a").end(100)
-    (tmp_path / "background" / f"{name}.txt.end").write_bytes(end)
-    ended = await jobs_in(tmp_path / "background").get(name, "a").end(100)
+    (tmp_path / "a" / f"{name}.txt.end").write_bytes(end)
+    ended = await jobs_in(tmp_path).get(name, "a").end(100)
     assert ended.output.out.head == b"x\n"
     assert ended.reason.startswith("the daemon ended")
 
 
 async def test_old_ones_make_room_and_no_id_is_given_twice(tmp_path: Path) -> None:
-    folder = tmp_path / "background"
-    jobs = jobs_in(folder)
+    folder = tmp_path / "a"
+    jobs = jobs_in(tmp_path)
     for number in range(1, 41):
         assert await jobs.begin("a", running("echo x")) == f"bash_{number}"
         await jobs.get(f"bash_{number}", "a").end(100)
@@ -95,25 +95,38 @@ async def test_old_ones_make_room_and_no_id_is_given_twice(tmp_path: Path) -> No
     assert len(list(folder.iterdir())) <= 3 * 33
     (folder / "bash_junk.thread").write_text("a")
     (folder / "bash_41.thread").write_bytes(b"\xff")
-    again = jobs_in(folder)
+    again = jobs_in(tmp_path)
     assert await again.begin("a", running("echo x")) == "bash_42"
     assert not again.get("bash_40", "a").runs
     await again.close()
+
+
+async def test_what_an_earlier_version_kept_is_found_by_its_own_thread_only(tmp_path: Path) -> None:
+    (tmp_path / "background").mkdir()
+    (tmp_path / "background" / "bash_7.thread").write_text("a")
+    (tmp_path / "background" / "bash_7.txt").write_text("old\n")
+    jobs = jobs_in(tmp_path)
+    assert (await jobs.get("bash_7", "a").end(100)).output.out.head == b"old\n"
+    with pytest.raises(ToolError, match="no background command 'bash_7'; there is none"):
+        jobs.get("bash_7", "b")
+    assert await jobs.begin("b", running("echo x")) == "bash_8"
+    await jobs.get("bash_8", "b").end(100)
+    assert (tmp_path / "b" / "bash_8.txt").read_text() == "x\n"
 
 
 async def test_what_did_not_start_leaves_nothing(tmp_path: Path) -> None:
     async def start(_: Path) -> Job:
         raise OSError("no process")
 
-    jobs = jobs_in(tmp_path / "background")
+    jobs = jobs_in(tmp_path)
     with pytest.raises(OSError, match="no process"):
         await jobs.begin("a", start)
-    assert list((tmp_path / "background").iterdir()) == []
+    assert list((tmp_path / "a").iterdir()) == []
 
 
 async def test_long_outputs_make_room_by_their_bytes(tmp_path: Path) -> None:
-    folder = tmp_path / "background"
-    jobs = jobs_in(folder)
+    folder = tmp_path / "a"
+    jobs = jobs_in(tmp_path)
     for _ in range(3):
         name = await jobs.begin("a", running("echo x"))
         await jobs.get(name, "a").end(100)
@@ -128,7 +141,7 @@ async def test_a_stop_of_the_daemon_is_told_as_such(
 ) -> None:
     started = await call("Bash", command="echo hi; sleep 86.32", run_in_background=True)
     assert "as bash_1;" in started.text
-    await written(tmp_path / "spill" / "background" / "bash_1.txt.part", b"hi\n")
+    await written(tmp_path / "spill" / "thread" / "bash_1.txt.part", b"hi\n")
     await bench.background.close()
     told = (await call("BashOutput", bash_id="bash_1")).text
     assert told.endswith("[ended: the daemon ended, and its commands with it]\n[bash_1 has ended]")
@@ -166,5 +179,5 @@ async def test_old_ones_are_let_go_once_however_many_begin(tmp_path: Path) -> No
 
     names = await asyncio.gather(*(jobs.begin(f"b{number}", ended) for number in range(8)))
     assert names == [f"bash_{number}" for number in range(33, 41)]
-    left = {path.stem for path in folder.glob("*.thread")}
+    left = {path.stem for path in folder.glob("*/*.thread")}
     assert left == {f"bash_{number}" for number in range(9, 41)}

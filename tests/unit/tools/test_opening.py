@@ -262,14 +262,14 @@ def test_a_look_for_a_second_name_is_bounded_and_begins_at_the_top(tmp_path: Pat
 BOUND = """
 import sys
 from pathlib import Path
-from ohmo.contracts.tool import Judged
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.results import ToolError
 from ohmo.tools.search.inprocess import walk
 from ohmo.tools.workbench import Workbench
+from tests.makers import call_context
 work = Path(sys.argv[2])
 bench = Workbench(Path("/nowhere"), SensitivePaths(Path("/nobody"), Path(sys.argv[1])))
-opening = bench.opening(Judged())
+opening = bench.opening(call_context(work))
 print(*walk(work, opening))
 for name in ("whole/config.yaml", "part/token", "config", "whole/spill/page", "plain"):
     try:
@@ -299,7 +299,7 @@ def test_what_is_bound_elsewhere_of_the_agents_home_is_neither_listed_nor_opened
         "refused",
         "refused",
         "refused",
-        "spill/page",
+        "refused",
         "plain",
     ], seen.stderr
 

@@ -405,16 +405,22 @@ async def test_the_agents_home_is_left_out_of_a_search(
 ) -> None:
     home = tmp_path / "home" / ".ohmo"
     (home / "run").mkdir(parents=True)
-    (home / "spill").mkdir()
-    for name in ("config.yaml", "ohmo.db", "run/token", "SOUL.md", "spill/t.1.txt"):
+    (home / "spill" / "thread").mkdir(parents=True)
+    (home / "spill" / "another").mkdir()
+    for name in (
+        *("config.yaml", "ohmo.db", "run/token", "SOUL.md", "spill/t.1.txt"),
+        *("spill/thread/t.1.txt", "spill/another/t.1.txt"),
+    ):
         (home / name).write_text("needle\n")
     (work / "disguise.md").hardlink_to(home / "run" / "token")
     tool = load_tools(replace(bench, limits=Limits(small_tree=small)))["Grep"]
     found = list[str]()
-    for folder in (home, work):
+    for folder in (home, home / "spill" / "thread", home / "spill" / "another", work):
         given = tool.input.model_validate({"pattern": "needle", "path": str(folder)})
         found.append((await tool.run(given, judged(tool, given, context))).result.text)
-    assert found == [str(home / "spill" / "t.1.txt"), f"no match below {work}"]
+    own = str(home / "spill" / "thread" / "t.1.txt")
+    another = f"no match below {home / 'spill' / 'another'}"
+    assert found == [f"no match below {home}", own, another, f"no match below {work}"]
 
 
 @pytest.mark.needs("rg")

@@ -15,6 +15,7 @@ from ohmo.permissions.policy import paths_of
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.tools.files import Opening
 from ohmo.tools.workbench import Workbench
+from tests.makers import call_context
 
 Call = Callable[..., Awaitable[ToolResult]]
 SENSITIVE = SensitivePaths(Path("/home/nobody"))
@@ -22,7 +23,8 @@ SENSITIVE = SensitivePaths(Path("/home/nobody"))
 
 def opening(sensitive: SensitivePaths = SENSITIVE, judged: Judged | None = None) -> Opening:
     """How a tool with nothing but sensitive places opens its files."""
-    return Workbench(Path("/nowhere"), sensitive).opening(judged or Judged())
+    context = call_context(Path("/"), judged=judged or Judged())
+    return Workbench(Path("/nowhere"), sensitive).opening(context)
 
 
 def judged(tool: Tool[Any], arguments: BaseModel, context: CallContext) -> CallContext:
