@@ -32,7 +32,6 @@ from ohmo.permissions.policy import Host, Policies, sensitive_of, snapshot_of
 from ohmo.providers import build
 from ohmo.providers.build import endpoint_of
 from ohmo.providers.model_list import has, in_words
-from ohmo.shell.parsing import DEFAULT_PATH
 from ohmo.tools.catalogue import Catalogue, load_tools
 from ohmo.tools.workbench import BackgroundJobs, Limits, ReadSteps, Workbench
 
@@ -98,11 +97,9 @@ def build_agent(
     memory: Memory | None = None,
     folders: Folders,
 ) -> AgentParts:
-    """``call``: asks the model for the steps of turns, ``ask`` for everything else. ``grants``:
-    what people have allowed for longer than once. ``cron``: where jobs are made, None: the model
-    cannot. ``environ``: as ``finding_programs`` made it. ``largest``: bytes of one file a place can
-    be shown. ``folders``: where checkpoints are kept. ``memory``: None: nothing is remembered.
-    ``steps``: the log."""
+    """``call``: asks the model for the steps of turns, ``ask`` for everything else. ``environ``: as
+    ``finding_programs`` makes it. ``grants``: what is allowed for longer than once. ``cron``: where
+    jobs are made. ``largest``: bytes of one file a place can be shown. ``steps``: the log."""
     path = environ["PATH"]
     home = Path(environ.get("HOME", "~")).expanduser()
     host = Host(home, config.home.root, path)
@@ -144,18 +141,6 @@ def build_agent(
     cache = config.home.root / "cache"
     tidying = memory and Tidying(memory, ask, small, model.window(small), cache)
     return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, tidying)
-
-
-def finding_programs(environ: Mapping[str, str]) -> Mapping[str, str]:
-    """With a PATH on which nothing counts from the working directory, where a repository could
-    place a ``git`` of its own. Commands find ``ohmo`` itself; whatever else has the name comes
-    first."""
-    path = environ.get("PATH", DEFAULT_PATH)
-    absolute = [folder for folder in path.split(":") if folder.startswith("/")]
-    path = ":".join(absolute) or DEFAULT_PATH
-    own = str(Path(sys.executable).parent)
-    there = not Path(own, "ohmo").exists() or own in absolute
-    return {**environ, "PATH": path if there else f"{path}:{own}"}
 
 
 def build_memory(config: Config, environ: Mapping[str, str], clock: Clock) -> Memory:

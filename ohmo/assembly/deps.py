@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field
@@ -40,6 +41,7 @@ from ohmo.gateway.notices import Notices
 from ohmo.logs.redaction import Redactor
 from ohmo.sessions.clock import HeldClock, MarkFile, boot_id
 from ohmo.sessions.exporting import Exporting
+from ohmo.shell.parsing import DEFAULT_PATH
 from ohmo.tools.workbench import BackgroundJobs
 from ohmo.tracing import endpoint
 
@@ -66,6 +68,11 @@ class Environment:
     metrics: Metrics = field(default_factory=Metrics)
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
     background: BackgroundJobs = field(default_factory=lambda: BackgroundJobs(8))
+
+    @property
+    def commands(self) -> Mapping[str, str]:
+        """What programs are run with."""
+        return finding_programs(self.environ)
 
     @property
     def ambient(self) -> Ambient:
@@ -152,3 +159,15 @@ class HouseWatch:
 
     def listen(self, hear: Callable[[Sequence[Hint]], None]) -> Callable[[], None]:
         return self.store.listen(hear)
+
+
+def finding_programs(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """With a PATH on which nothing counts from the working directory, where a repository could
+    place a ``git`` of its own. Commands find ``ohmo`` itself; whatever else has the name comes
+    first."""
+    path = environ.get("PATH", DEFAULT_PATH)
+    absolute = [folder for folder in path.split(":") if folder.startswith("/")]
+    path = ":".join(absolute) or DEFAULT_PATH
+    own = str(Path(sys.executable).parent)
+    there = not Path(own, "ohmo").exists() or own in absolute
+    return {**environ, "PATH": path if there else f"{path}:{own}"}

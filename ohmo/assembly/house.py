@@ -16,13 +16,7 @@ from ohmo.approvals.answering import Approvals, Granting
 from ohmo.approvals.cards import JobPeople, routed
 from ohmo.approvals.lapsing import expire
 from ohmo.approvals.questions import OpenQuestions
-from ohmo.assembly.agent import (
-    AgentParts,
-    build_agent,
-    build_memory,
-    finding_programs,
-    no_such_model,
-)
+from ohmo.assembly.agent import AgentParts, build_agent, build_memory, no_such_model
 from ohmo.assembly.budgets import asking, limits_of
 from ohmo.assembly.checkpoints import build_folders, build_taking_back
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork, build_hooks
@@ -149,21 +143,20 @@ async def build_house(
     )
     clockwork = build_clockwork(config, environment, store, links)
     call, ask = asking(deps, model, environment.call)
-    environ = finding_programs(environment.environ)
     agent = build_agent(
         config,
         model,
         call=call,
         ask=ask,
-        environ=environ,
+        environ=environment.commands,
         background=environment.background,
         failpoint=environment.failpoint,
         grants=store.grants,
         cron=clockwork.tools(store.thread),
         largest=deps.connections.largest,
         steps=store.steps,
-        memory=build_memory(config, environ, environment.clock),
-        folders=build_folders(config, environ, store, environment.ambient),
+        memory=build_memory(config, environment.commands, environment.clock),
+        folders=build_folders(config, environment.commands, store, environment.ambient),
     )
     return _build(deps, wired, model, agent, clockwork, questions, (*warnings, *wired.broken), sent)
 
@@ -247,8 +240,9 @@ def _desk(
     tidying = agent.tidying
     remembering = None
     if tidying is not None:
+        store = deps.store
         new_id = deps.environment.new_id
-        remembering = MemoryOrders(tidying, deps.config.workspace, deps.store, deps.store, new_id)
+        remembering = MemoryOrders(tidying, deps.config.workspace, store, store, new_id)
     hides = agent.workbench.sensitive.hides
     return CommandQueries(
         store=deps.store,

@@ -126,13 +126,7 @@ class Session:
         if too_late and not transcript.begun():
             await self.exits.failed(work, transcript, user_steps.TOO_LATE)
             return None
-        started = TurnStarted(work.turn, plan.person)
-        answer = reply(work)
-        if answer is not None:
-            started = replace(
-                started, address=answer.address, reply_to=answer.reply_to, mentions=answer.mentions
-            )
-        deps.output.emit(self.claim.thread, started)
+        deps.output.emit(self.claim.thread, _started(work, plan.person))
         run = Run(
             self.claim,
             work,
@@ -372,3 +366,12 @@ class Session:
     async def _commit(self, run: Run, steps: Sequence[Step]) -> None:
         numbers = await self._deps.store.record(self.claim, run.turn, steps)
         run.transcript.add(list(zip(numbers, steps, strict=True)))
+
+
+def _started(work: Work, person: str) -> TurnStarted:
+    """With the place of the answer, where there is one."""
+    answer = reply(work)
+    if answer is None:
+        return TurnStarted(work.turn, person)
+    to = answer.reply_to
+    return TurnStarted(work.turn, person, answer.address, reply_to=to, mentions=answer.mentions)

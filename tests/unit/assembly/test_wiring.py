@@ -12,7 +12,7 @@ import pytest
 
 from channels.console.adapter import Console
 from channels.registry import discover
-from ohmo.assembly.agent import finding_programs
+from ohmo.assembly.deps import finding_programs
 from ohmo.assembly.messages import Wired, roles, wire
 from ohmo.config.load import Config, load
 from ohmo.gateway.access import Policy
