@@ -237,12 +237,10 @@ def _desk(
     known: Mapping[str, Command],
     replaying: Replaying,
 ) -> CommandQueries:
-    tidying = agent.tidying
     remembering = None
-    if tidying is not None:
-        store = deps.store
+    if (tidying := agent.tidying) is not None:
         new_id = deps.environment.new_id
-        remembering = MemoryOrders(tidying, deps.config.workspace, store, store, new_id)
+        remembering = MemoryOrders(tidying, deps.config.workspace, deps.store, deps.store, new_id)
     hides = agent.workbench.sensitive.hides
     return CommandQueries(
         store=deps.store,

@@ -45,10 +45,11 @@ async def test_background_commands_go_on_while_a_changed_configuration_is_taken_
     async with keyboard(tmp_path, server, permissions={"mode": "full_auto"}) as home:
         said = await home.ohmo("-p", "begin")
         assert said.code == 0, said.err
-        since = json.loads((await home.ohmo("status", "--json")).out)["started"]
-        path = home.home / "config.yaml"
-        changed = json.loads(path.read_text()) | {"sessions": {"ask_after": "11h"}}
-        path.write_text(json.dumps(changed))
+        said = await home.ohmo("status", "--json")
+        assert said.code == 0, said.err
+        since = json.loads(said.out)["started"]
+        with (home.home / "config.yaml").open("a") as file:
+            file.write("sessions: {ask_after: 11h}\n")
         async with asyncio.timeout(60):
             while "configuration_changed" not in (home.home / "logs" / "ohmo.log").read_text():
                 await asyncio.sleep(0.1)
