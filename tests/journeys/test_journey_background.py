@@ -51,7 +51,7 @@ async def test_background_commands_go_on_while_a_changed_configuration_is_taken_
         with (home.home / "config.yaml").open("a") as file:
             file.write("sessions: {ask_after: 11h}\n")
         async with asyncio.timeout(60):
-            while "configuration_changed" not in (home.home / "logs" / "ohmo.log").read_text():
+            while "configuration_changed" not in home.daemon.log:
                 await asyncio.sleep(0.1)
         said = await home.ohmo("--continue", "-p", "how is it?")
         assert said.code == 0, said.err
