@@ -55,7 +55,7 @@ async def test_background_commands_go_on_while_a_changed_configuration_is_taken_
                 await asyncio.sleep(0.1)
         said = await home.ohmo("--continue", "-p", "how is it?")
         assert said.code == 0, said.err
-        (told,) = results(server.asked[2])
+        (told,) = results(server.asked[3])
         assert told == "tick 1\ntick 2\ntick 3\n[bash_1 is running]"
         assert json.loads((await home.ohmo("status", "--json")).out)["started"] == since
 
