@@ -145,16 +145,13 @@ class Session:
         )
         asked = user_steps.asks_to_compact(work.arrivals)
         if asked and plan.role != "guest":
-            text = plan.too_big and f"Nothing can be made shorter here: {plan.too_big}."
-            text = text or await self._compact(run, ledger, " ".join(asked))
+            text = await self._compact(run, ledger, " ".join(asked))
             if len(asked) == len(work.arrivals):
                 await ledger.record(ModelStep((Text(text),), plan.model, "end"))  # the log has it
                 await self.exits.answered(run, ledger, text)
                 return Answered(text, alone=True)
-        outcome: Outcome | Unwanted | None = Failed(plan.too_big) if plan.too_big else None
-        if outcome is None:
-            await self._begin_again(run)
-            outcome = await self._before(run)
+        await self._begin_again(run)
+        outcome = await self._before(run)
         if outcome is None:
             outcome = await self._drive(run, ledger)
         await self._leave(run, ledger, outcome)
@@ -162,6 +159,8 @@ class Session:
 
     async def _compact(self, run: Run, ledger: TurnLedger, words: str) -> str:
         """Done again after a restart, it shortens nothing twice."""
+        if run.plan.too_big:
+            return f"Nothing can be made shorter here: {run.plan.too_big}."
         transcript = run.transcript
         count = len(transcript.compactions)
         if transcript.fresh or not run.work.resumed:
@@ -205,9 +204,11 @@ class Session:
             return Remains()
         return self.remains(turn, "stopped")
 
-    async def _before(self, run: Run) -> Parked | Unwanted | None:
+    async def _before(self, run: Run) -> Failed | Parked | Unwanted | None:
         """What stands between a message and its turn: a conversation of machines, or an age at
         which nobody may want it any more."""
+        if run.plan.too_big:
+            return Failed(run.plan.too_big)
         deps = self._deps
         transcript = run.transcript
         bots = transcript.bots_in_a_row()
@@ -234,7 +235,7 @@ class Session:
     async def _begin_again(self, run: Run) -> None:
         """The turn begins with a call that somebody allowed too late for an earlier one, or with
         the one that a job's report is made of: as if the model had made it."""
-        if run.transcript.begun():
+        if run.plan.too_big or run.transcript.begun():
             return
         again = allowed_before(run.work)
         first = run.work.arrivals[0]
