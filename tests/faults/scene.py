@@ -288,9 +288,9 @@ class WatchedModel(ModelServer):
         turn = directed(asked)
         return turn if self.patient else replace(turn, delay=0.0)
 
-    def _refusal(self, turn: Turn, body: dict[str, Any]) -> Any:
+    def _refusal(self, request: Any, turn: Turn, body: dict[str, Any]) -> Any:
         self.refused.append(str(body))
-        return super()._refusal(turn, body)
+        return super()._refusal(request, turn, body)
 
 
 Rigs = Mapping[str, Callable[[], Any]]

@@ -39,11 +39,24 @@ export class Paged {
     }, wait);
   }
 
-  /** Everything that is shown, as it is now; rows take their places without disturbing what stands. */
-  async refresh() {
-    const asked = (this.asked = (this.asked ?? 0) + 1);
+  /** Everything that is shown, as it is now. While it is read it is not asked for beside that, but once more behind it: a slow answer is drawn all the same. */
+  refresh() {
+    this.again = true;
+    return (this.refreshing ??= this.renew().finally(() => (this.refreshing = undefined)));
+  }
+
+  async renew() {
+    while (this.again && !this.closed) {
+      this.again = false;
+      await this.read();
+    }
+  }
+
+  /** Rows take their places without disturbing what stands. */
+  async read() {
+    this.asked = (this.asked ?? 0) + 1;
     const { items, next } = await this.fetch(null, Math.min(Math.max(this.rows.size, PAGE), MOST));
-    if (this.closed || asked !== this.asked) return;
+    if (this.closed) return;
     this.next = next;
     const keys = new Set(items.map(this.key));
     const held = this.list.contains(document.activeElement);
