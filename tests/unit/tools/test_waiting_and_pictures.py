@@ -207,7 +207,7 @@ async def look(bench: Workbench, context: CallContext, path: str, answer: Any) -
     for image, question, payer in asked:
         assert (image.media_type, question) == ("image/png", "what?")
         assert image.path.read_bytes() == PNG
-        assert payer == Payer(context.turn, context.thread, context.person)
+        assert payer == Payer(context.turn, context.thread, context.person, session=context.session)
     return output
 
 
