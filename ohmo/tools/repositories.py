@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -165,7 +166,7 @@ class Look(BaseModel):
     paths: list[PathText] = Field(default=[], max_length=100)
 
 
-class GitReader(PydanticTool):
+class GitReader(PydanticTool, ABC):
     """A tool that looks at a repository."""
 
     name: str
@@ -191,9 +192,9 @@ class GitReader(PydanticTool):
         except OSError as error:
             return error_result(context, os_message(error, context.judged.reads[0]))
 
+    @abstractmethod
     async def look(self, arguments: Any, repository: Repository) -> ToolOutput:
         """Raises ToolError, OSError."""
-        raise NotImplementedError
 
 
 @asynccontextmanager

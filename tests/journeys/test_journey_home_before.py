@@ -164,7 +164,7 @@ async def test_a_home_of_the_version_before_opens_migrates_and_answers(home: Pat
         assert "and after" in [asked.said for asked in model.asked]
 
 
-async def test_every_conversation_of_the_version_before_is_shown_and_replayed_as_it_was(
+async def test_every_conversation_of_the_version_before_is_shown_and_only_its_tools_are_new(
     home: Path,
 ) -> None:
     _unpacked(home)
@@ -185,7 +185,7 @@ async def test_every_conversation_of_the_version_before_is_shown_and_replayed_as
             assert [result["error"] for result in results] == [True], title
             assert why in results[0]["text"].lower()
             replayed = await _get(daemon, f"sessions/{threads[title]}/replay")
-            # this version brings more tools; what was said and how it begins is sent as it was
+            # whatever differs is named here: the prompt, the model and what was said do not
             assert replayed["difference"] == (
                 "model call 1: the tools (another version of ohmo, or other tools connected)"
                 " would be sent otherwise today"
