@@ -9,7 +9,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 
@@ -17,6 +17,7 @@ log = structlog.get_logger("ohmo.lifecycle")
 T = TypeVar("T")
 A = TypeVar("A")
 B = TypeVar("B")
+Events = TypeVar("Events", bound=AsyncIterator[Any])
 
 
 def backoff(
@@ -30,6 +31,24 @@ def backoff(
     never below a tenth of the step."""
     step = min(most, first * 2.0 ** min(attempt, 30))
     return step * max(0.1, draw())
+
+
+class closing(Generic[Events]):  # noqa: N801 - named as those of contextlib
+    """Like ``contextlib.aclosing``, also of what cannot be closed: an iterator left early is
+    closed at once, not when the collector comes by."""
+
+    __slots__ = ("_events",)
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+
+    async def __aenter__(self) -> Events:
+        return self._events
+
+    async def __aexit__(self, *_: object) -> None:
+        close = getattr(self._events, "aclose", None)
+        if close is not None:
+            await close()
 
 
 async def failure_of(work: Awaitable[object]) -> Exception | None:
@@ -95,11 +114,13 @@ def harmless(who: str, hear: Callable[[A, B], object]) -> Callable[[A, B], None]
 
     def told(one: A, other: B) -> None:
         nonlocal failed
-        error = outcome(lambda: hear(one, other))
-        if isinstance(error, Exception) and not failed:
-            failed = True
-            words = f"{type(error).__name__}: {error}"
-            log.error("watcher_failed", watcher=who, error=words, exc_info=error)
+        try:
+            hear(one, other)
+        except Exception as error:
+            if not failed:
+                failed = True
+                words = f"{type(error).__name__}: {error}"
+                log.error("watcher_failed", watcher=who, error=words, exc_info=error)
 
     return told
 
@@ -118,8 +139,8 @@ async def follow(
 
 
 def outcome(work: Callable[[], T]) -> T | Exception:
-    """A supervision boundary, of a whole process or of a watcher: what ``work`` returned, or what
-    it failed with."""
+    """A supervision boundary, of a whole process: what ``work`` returned, or what it failed
+    with."""
     try:
         return work()
     except Exception as error:  # noqa: BLE001 - boundary of supervision: the caller decides

@@ -33,14 +33,14 @@ class Recall:
         """``told``: what the session still sees of earlier ones. Empty: nothing is to be said, or
         it cannot be read, which the log tells."""
         try:
+            if self._memory.empty():  # one look, far cheaper than another thread
+                return ""
             return await asyncio.to_thread(self._recall, viewer, words, told)
         except (NotRemembered, OSError) as error:
             log.warning("memory_not_recalled", why=str(error))
             return ""
 
     def _recall(self, viewer: Viewer, words: str, told: Sequence[str]) -> str:
-        if self._memory.empty():
-            return ""
         scopes = self._memory.scopes(viewer)
         blocks = [
             block for scope in scopes if (block := self._listed(scope, len(scopes))) is not None

@@ -5,54 +5,51 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from ohmo.contracts.tool import Footprint
 
 Item = TypeVar("Item")
 Emit = Callable[[Item], None]
+Work = Callable[[Emit[Item]], Awaitable[None]]
 
 
-async def closable(events: AsyncIterator[Item]) -> AsyncGenerator[Item]:
-    """The same events; closing it closes ``events`` at once, if they can be closed."""
-    if not hasattr(events, "aclose"):
-        async for event in events:
-            yield event
-        return
-    async with aclosing(cast("AsyncGenerator[Item]", events)) as open_events:
-        async for event in open_events:
-            yield event
-
-
-async def merged(
-    works: Sequence[Callable[[Emit[Item]], Awaitable[None]]], *, width: int
-) -> AsyncGenerator[Item]:
+def merged(works: Sequence[Work[Item]], *, width: int) -> AsyncGenerator[Item]:
     """Runs ``works`` concurrently, at most ``width`` at a time, and yields what they emit.
 
     The first failure cancels the others and is raised as it is; cancelling the consumer cancels all
     of them.
     """
-    queue: asyncio.Queue[Item | None] = asyncio.Queue()
     slots = asyncio.Semaphore(width)
 
-    async def one(work: Callable[[Emit[Item]], Awaitable[None]]) -> None:
-        async with slots:
-            await work(queue.put_nowait)
+    async def everything(emit: Emit[Item]) -> None:
+        async def one(work: Work[Item]) -> None:
+            async with slots:
+                await work(emit)
 
-    async def everything() -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 for work in works:
                     group.create_task(one(work))
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
+
+    return emitted(everything)
+
+
+async def emitted(work: Work[Item]) -> AsyncGenerator[Item]:
+    """What ``work`` emits, while it runs. Cancelling the consumer cancels it."""
+    queue: asyncio.Queue[Item | None] = asyncio.Queue()
+
+    async def whole() -> None:
+        try:
+            await work(queue.put_nowait)
         finally:
             queue.put_nowait(None)
 
-    running = asyncio.create_task(everything(), name="engine.stream")
+    running = asyncio.create_task(whole(), name="engine.stream")
     try:
         while True:
             item = await queue.get()

@@ -41,8 +41,9 @@ from ohmo.contracts.provider import (
     Reply,
     Restarted,
 )
-from ohmo.engine.concurrency import Emit, closable, merged
+from ohmo.engine.concurrency import Emit, emitted
 from ohmo.engine.executor import Executor, LoopGuard
+from ohmo.lifecycle import closing
 
 Thought = TextDelta | TextReset | ModelDone | Status | CompactionProgress
 
@@ -72,50 +73,49 @@ class Engine:
     async def run(self, turn: str, ledger: Ledger) -> AsyncGenerator[Event | Ended]:
         """New turn, resumed turn and answered question are the same loop."""
         try:
-            async with aclosing(self._steps(turn, ledger)) as events:
-                async for event in events:
-                    yield event
-        finally:
-            await self._after(turn)
-
-    async def _steps(self, turn: str, ledger: Ledger) -> AsyncGenerator[Event | Ended]:
-        guard = LoopGuard()
-        for _ in range(self._max_steps - ledger.model_calls()):
-            calls = ledger.open_calls()
-            if calls:
-                async with aclosing(self._executor.execute(turn, calls, ledger, guard)) as events:
-                    async for event in events:  # each result is recorded before its ToolDone
-                        if isinstance(event, Parked):
-                            yield Ended(event)
-                            return
-                        yield event
-                if guard.stuck is not None:
-                    for last in _failed(
-                        turn,
-                        f"the same call of {guard.stuck} was made again and again with the same"
-                        " result",
-                    ):
+            guard = LoopGuard()
+            for _ in range(self._max_steps - ledger.model_calls()):
+                calls = ledger.open_calls()
+                if calls:
+                    async with aclosing(
+                        self._executor.execute(turn, calls, ledger, guard)
+                    ) as events:
+                        async for event in events:  # each result is recorded before its ToolDone
+                            if isinstance(event, Parked):
+                                yield Ended(event)
+                                return
+                            yield event
+                    if guard.stuck is not None:
+                        for last in _failed(
+                            turn,
+                            f"the same call of {guard.stuck} was made again and again with the same"
+                            " result",
+                        ):
+                            yield last
+                        return
+                if (
+                    ledger.last_was_final()
+                ):  # said is said: what came meanwhile gets a turn of its own
+                    yield Ended(Answered(ledger.final_text()))
+                    return
+                await ledger.steered()
+                try:
+                    async with aclosing(self._reasoner.decide(turn, ledger)) as thoughts:
+                        async for thought in thoughts:  # records the model step, then ModelDone
+                            yield thought
+                except ProviderError as error:
+                    for last in _failed(turn, str(error), _retry_after(error), error):
                         yield last
                     return
-            if ledger.last_was_final():  # said is said: what came meanwhile gets a turn of its own
+            if ledger.last_was_final():
                 yield Ended(Answered(ledger.final_text()))
-                return
-            await ledger.steered()
-            try:
-                async with aclosing(self._reasoner.decide(turn, ledger)) as thoughts:
-                    async for thought in thoughts:  # records the model step, then ModelDone
-                        yield thought
-            except ProviderError as error:
-                for last in _failed(turn, str(error), _retry_after(error), error):
+            else:
+                for last in _failed(
+                    turn, f"the limit of {self._max_steps} model calls for one turn was reached"
+                ):
                     yield last
-                return
-        if ledger.last_was_final():
-            yield Ended(Answered(ledger.final_text()))
-        else:
-            for last in _failed(
-                turn, f"the limit of {self._max_steps} model calls for one turn was reached"
-            ):
-                yield last
+        finally:
+            await self._after(turn)
 
 
 def _failed(
@@ -167,7 +167,7 @@ class Reasoner:
             reply: Reply | None = None
             asked_at = answered_at = time.monotonic()
             try:
-                async with aclosing(closable(self._call(request))) as events:
+                async with closing(self._call(request)) as events:
                     async for event in events:
                         match event:
                             case Delta(text):
@@ -195,14 +195,10 @@ class Reasoner:
             return
 
 
-async def _prepared(
-    ledger: Ledger, *, shrink: bool
-) -> AsyncGenerator[CompactionProgress | ModelRequest]:
+def _prepared(ledger: Ledger, *, shrink: bool) -> AsyncGenerator[CompactionProgress | ModelRequest]:
     """The request, after what is told while the conversation is made shorter for it."""
 
     async def prepare(emit: Emit[CompactionProgress | ModelRequest]) -> None:
         emit(await ledger.request(shrink=shrink, tell=emit))
 
-    async with aclosing(merged([prepare], width=1)) as items:
-        async for item in items:
-            yield item
+    return emitted(prepare)

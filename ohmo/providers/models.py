@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import field
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Literal, Protocol
 from urllib.parse import urlsplit
@@ -111,6 +112,7 @@ def plain_name(model: str) -> str:
     return model.rsplit("/", 1)[-1]
 
 
+@lru_cache(256)
 def known(model: str) -> Model:
     """What is known about a model; for an unknown one a careful window and no price. A dated or
     variant name counts as its family, but a different version does not: ``gpt-5.1`` is not

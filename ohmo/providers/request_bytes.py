@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Protocol
 
 from channels.record import record
-from ohmo.contracts.messages import Image, Step
+from ohmo.contracts.messages import Image, Step, UserStep
 from ohmo.contracts.provider import ModelRequest, Section, ToolSpec
 from ohmo.providers.wire_parts import images, last_model_step, split
 
@@ -275,10 +275,11 @@ def _weight(conversation: Conversation) -> int:
 
 
 def _bucket(steps: tuple[Step, ...]) -> int:
-    """Conversations with equal first steps share a bucket; so do those whose first step cannot be
-    hashed (a model step with calls)."""
+    """Conversations share one that begin with the same words, or with what cannot be hashed."""
+    told = ("context", "memory")  # to all of a day alike
+    first = (step for step in steps if not (isinstance(step, UserStep) and step.source in told))
     try:
-        return hash(steps[0]) if steps else 0
+        return hash(next(first, None))
     except TypeError:
         return 1
 

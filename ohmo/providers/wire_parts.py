@@ -9,8 +9,7 @@ import email.utils
 import json
 import re
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Literal, cast
@@ -53,18 +52,12 @@ from ohmo.contracts.provider import (
     Reply,
     Restarted,
 )
+from ohmo.lifecycle import closing
 
 
-@asynccontextmanager
-async def streaming(call: Call, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
+def streaming(call: Call, request: ModelRequest) -> closing[AsyncIterator[ModelEvent]]:
     """A call that is left early must not keep a connection open until the collector comes by."""
-    events = call(request)
-    try:
-        yield events
-    finally:
-        close = getattr(events, "aclose", None)
-        if close is not None:
-            await close()
+    return closing(call(request))
 
 
 def says_something(event: ModelEvent) -> bool:

@@ -187,9 +187,11 @@ class Compacting:
     async def _apply(self, talk: Talk, write: Write, tell: Tell) -> bool:
         """Records what was made ready, if the conversation is still what it was made of."""
         ready = self._prepared.pop(talk.payer.thread, None)
+        if ready is None:
+            return False
         transcript = talk.transcript
         sent = transcript.sent()
-        if ready is None or not sent.rows:
+        if not sent.rows:
             return False
         now = (transcript.session_seq, sent.rows[0][0], len(transcript.compactions))
         if now != (ready.session, ready.first, ready.count):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -21,8 +20,7 @@ from ohmo.contracts.inwriter import Remains, in_writer
 from ohmo.contracts.messages import ModelStep, Step, Text, ToolCall, UserStep
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.turns import PRESENT, Claim, ThreadSettings, Work
-from ohmo.engine.concurrency import closable
-from ohmo.lifecycle import failure_of, unbroken
+from ohmo.lifecycle import closing, failure_of, unbroken
 from ohmo.memory.scopes import Viewer
 from ohmo.sessions import admission, user_steps
 from ohmo.sessions.admission import DEATHS
@@ -315,8 +313,8 @@ class Session:
                 except ChannelError as error:  # a file cannot be fetched yet
                     outcome = Failed(str(error), retry_after=10.0)
                 else:
-                    events = closable(deps.agents(run.plan).run(run.turn, ledger))
-                    async with aclosing(events):
+                    agent = deps.agents(run.plan)
+                    async with closing(agent.run(run.turn, ledger)) as events:
                         async for event in events:
                             if isinstance(event, Ended):
                                 outcome = event.outcome

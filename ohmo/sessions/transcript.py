@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from ohmo.context.carryover import CarryOver
 from ohmo.context.compaction import Sent
@@ -29,9 +30,18 @@ def is_final(step: ModelStep) -> bool:
     return not any(isinstance(block, ToolCall) for block in step.blocks)
 
 
+def is_note(step: Step) -> TypeGuard[UserStep]:
+    """It tells what is remembered."""
+    return isinstance(step, UserStep) and step.source == "memory"
+
+
+def texts(step: ModelStep | UserStep) -> list[str]:
+    return [block.text for block in step.blocks if isinstance(block, Text)]
+
+
 def text_of(step: ModelStep) -> str:
     """Its words."""
-    return "".join(block.text for block in step.blocks if isinstance(block, Text)).strip()
+    return "".join(texts(step)).strip()
 
 
 class Transcript:
@@ -60,6 +70,7 @@ class Transcript:
         self._steps: list[Step] = []
         self._front: Compaction | None = None  # stands for what is left out
         self._cleared = 0
+        self._notes: list[UserStep] = []  # of ``_steps``: those from memory
 
     def add(self, numbered: Sequence[tuple[int, Step]]) -> None:
         """Steps with their numbers, in order; known ones are passed over."""
@@ -72,6 +83,8 @@ class Transcript:
                 continue
             self._seqs.append(seq)
             self._steps.append(step)
+            if is_note(step):
+                self._notes.append(step)
             self.tokens += step_tokens(step)
             self.weight += _weight(step)
             self.carry.add(seq, step)
@@ -111,6 +124,7 @@ class Transcript:
         self._front, self._cleared = sent.front, sent.cleared
         self._seqs = [seq for seq, _ in sent.rows]
         self._steps = [step for _, step in sent.rows]
+        self._notes = [step for step in self._steps if is_note(step)]
         self.tokens = sent.tokens
         self.weight = sum(map(_weight, self.visible()))
         self.compactions = [*self.compactions[-20:], step]
@@ -211,18 +225,15 @@ class Transcript:
     def recalled(self) -> list[str] | None:
         """Notes from memory that are still sent; None: those for what was said last are told
         already, or not wanted any more, because the model has begun to answer."""
-        told: list[str] = []
-        since = False
-        for step in self._steps:
-            match step:
-                case UserStep(source="memory"):
-                    told += [block.text for block in step.blocks if isinstance(block, Text)]
-                    since = True
-                case UserStep(source="message" | "wake"):
-                    since = False
-                case _:
-                    continue
-        return None if since or self.begun() else told
+        if self.begun():
+            return None
+        for step in reversed(self._steps):
+            if isinstance(step, UserStep):
+                if step.source == "memory":
+                    return None
+                if step.source in ("message", "wake"):
+                    break
+        return [text for step in self._notes for text in texts(step)]
 
     def answered_once(self) -> bool:
         """The model was asked since somebody last spoke."""

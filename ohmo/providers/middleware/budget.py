@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC
+from itertools import count
 from typing import Any, Literal
 
 import structlog
@@ -93,12 +94,13 @@ class Till:
         self._ended = asyncio.Event()  # a try ended; each waits for the next one
         self._told = Recent[Bearer, None](BEARERS)
         self._tabs: dict[str, list[Usage]] = {}
+        self._numbers = count()  # of tabs
         self._owed: list[tuple[Payer, Usage]] = []
 
     async def opened(self, request: ModelRequest, ask: Call) -> AsyncIterator[ModelEvent]:
         """What was billed and is not the usage of the reply is counted here; that of the reply by
         who asked."""
-        tab = self._ambient.new_id()
+        tab = str(next(self._numbers))
         self._tabs[tab] = []
         wanted = replace(request, payer=replace(request.payer, tab=tab))
         kept: Usage | None = None

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ohmo.contracts.errors import ProviderError
 from ohmo.contracts.provider import Call, Link, ModelEvent, ModelRequest, Notice, Restarted
-from ohmo.providers.middleware.link import Alternative, LinkManifest
+from ohmo.providers.middleware.link import Alternative, LinkManifest, through
 from ohmo.providers.middleware.recovery import RECOVERY, fault_of
 from ohmo.providers.wire_parts import says_something, streaming
 
@@ -15,6 +15,8 @@ from ohmo.providers.wire_parts import says_something, streaming
 def fallback(others: Sequence[Alternative]) -> Link:
     """After the one that is asked first the others, in order. A request that is too long or refused
     for what it is would fare no better elsewhere: those errors go through at once."""
+    if not others:
+        return through
 
     async def asked(request: ModelRequest, ask: Call) -> AsyncIterator[ModelEvent]:
         choices = (Alternative(ask, ""), *others)

@@ -44,8 +44,9 @@ def tiers(models: Sequence[str]) -> Link:
         kept: Reply | None = None
         for number, model in enumerate(choices, 1):
             said = False
+            wanted = request if model == request.model else replace(request, model=model)
             try:
-                async with streaming(ask, replace(request, model=model)) as events:
+                async with streaming(ask, wanted) as events:
                     async for event in events:
                         if isinstance(event, Reply):
                             kept = event
@@ -71,7 +72,7 @@ def tiers(models: Sequence[str]) -> Link:
             log.info("larger_model_asked", model=model, larger=larger, fault=fault, turn=turn)
             yield Notice(f"{model}: {fault}; {larger} is asked for this answer.")
         if kept is not None:
-            yield replace(kept, fault="")
+            yield replace(kept, fault="") if kept.fault else kept
 
     return asked
 

@@ -22,27 +22,30 @@ def unprefixed() -> Link:
     on at once."""
     shortened: set[str] = set()
 
-    async def asked(request: ModelRequest, ask: Call) -> AsyncIterator[ModelEvent]:
-        short = short_name(request.model)
-        if short and request.model not in shortened:
+    async def tried(
+        request: ModelRequest, shorter: ModelRequest, ask: Call
+    ) -> AsyncIterator[ModelEvent]:
+        try:
+            async with streaming(ask, request) as events:
+                async for event in events:
+                    yield event
+        except NoSuchModel as first:
             try:
-                async with streaming(ask, request) as events:
+                async with streaming(ask, shorter) as events:
                     async for event in events:
                         yield event
-                return
-            except NoSuchModel as first:
-                try:
-                    async with streaming(ask, replace(request, model=short)) as events:
-                        async for event in events:
-                            yield event
-                    shortened.add(request.model)
-                    return
-                except NoSuchModel:
-                    raise first from None
-        wanted = replace(request, model=short) if short else request
-        async with streaming(ask, wanted) as events:
-            async for event in events:
-                yield event
+                shortened.add(request.model)
+            except NoSuchModel:
+                raise first from None
+
+    def asked(request: ModelRequest, ask: Call) -> AsyncIterator[ModelEvent]:
+        short = short_name(request.model)
+        if not short:
+            return ask(request)
+        shorter = replace(request, model=short)
+        if request.model in shortened:
+            return ask(shorter)
+        return tried(request, shorter, ask)
 
     return asked
 
