@@ -69,6 +69,31 @@ def test_two_conversations_that_begin_alike_stay_apart() -> None:
             steps += [answered(f"{name} {number}"), said(f"go on {number}")]
 
 
+def test_what_all_are_told_first_is_not_compared_with_all_of_them() -> None:
+    compared = 0
+
+    class Counted(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+    cache = ConversationCache(MessagesWire())
+    talks: list[tuple[Step, ...]] = []
+    for number in range(50):
+        today = UserStep((Text(Counted("It is Tuesday.")),), "house", "context")
+        talks.append((today, said(f"word {number}")))
+    for _ in range(3):
+        for number, talk in enumerate(talks):
+            written(cache, talk)
+            today = UserStep((Text(Counted("It is Tuesday.")),), "house", "context")
+            talks[number] = (today, *talk[1:], answered("yes"), said("more"))
+    assert 0 < compared <= 3 * 50
+
+
 def test_the_quietest_conversations_leave_when_the_bound_is_reached_and_come_back_equal() -> None:
     cache = ConversationCache(MessagesWire(), limit=20_000)
     conversations = [
