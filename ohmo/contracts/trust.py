@@ -1,0 +1,44 @@
+"""What people allowed to take part by its content: code that nobody approved by its hash does not
+run."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, Protocol
+
+from channels.record import record
+
+Kind = Literal["project", "plugin", "skill", "hook", "mcp", "package", "agent"]
+
+
+@record
+class Trust:
+    """One approval, of exactly this content. ``digest``: SHA-256 in hex over every byte that may
+    run or instruct, with the paths they stand under. ``person``: who allowed it."""
+
+    kind: Kind
+    name: str
+    digest: str
+    person: str
+    at: datetime
+    revoked_at: datetime | None = None
+
+
+class Trusts(Protocol):
+    """Kept in the store. All raise StoreError."""
+
+    async def trusted(self, kind: Kind, name: str, digest: str) -> bool:
+        """Somebody allowed exactly this content, and nobody revoked it since."""
+        ...
+
+    async def allow(self, kind: Kind, name: str, digest: str, person: str) -> None:
+        """Also again, after it was revoked."""
+        ...
+
+    async def revoke(self, kind: Kind, name: str) -> int:
+        """All contents of that name; how many were allowed until now."""
+        ...
+
+    async def trusts(self) -> list[Trust]:
+        """All there ever were, the newest first."""
+        ...
