@@ -147,7 +147,7 @@ class _Prompt:
         self._client = client
         self._options = options
         self._allowed = allowed
-        self._refused: list[str] = []
+        self._refused: dict[str, str] = {}  # by rule: why somebody is asked
         self._troubles: set[str] = set()
         self._streams = options.output == "stream-json"
         self._printed = 0  # the newest item that stream-json printed
@@ -188,12 +188,10 @@ class _Prompt:
             and self._client.get("/api/v1/status")["model"] == "offline"
         ):
             click.echo(f"ohmo: {_NO_MODEL}", err=True)
-        for rule in self._refused:
-            click.echo(
-                f"ohmo: refused, nobody is there to ask: {rule}; pass --allow '{rule}' or a"
-                " --permission-mode",
-                err=True,
-            )
+        for rule, why in self._refused.items():
+            because = f" ({clean(why)})" if why else ""
+            line = f"refused, nobody is there to ask: {rule}{because}; pass --allow '{rule}'"
+            click.echo(f"ohmo: {line}", err=True)
         if self._refused:
             return _REFUSED
         return 0 if outcome == "answered" else _FAILED
@@ -294,7 +292,7 @@ class _Prompt:
             if rules is not None and rules.covers(request, Path(ask["cwd"])):
                 verdict = {"verdict": "allowed"}
             else:
-                self._refused.append(request.rule)
+                self._refused[request.rule] = ask["question"]["why"]
                 verdict = {"verdict": "denied", "word": "nobody is there to answer"}
             self._client.post(f"/api/v1/approvals/{ask['id']}", verdict)
 
@@ -335,5 +333,5 @@ class _Prompt:
         }
         unpriced = any(used["unpriced"] for used in usage.values())
         cost = None if unpriced else sum(used["micro_usd"] for used in usage.values()) / 1e6
-        result |= {"refused": self._refused, "usage": tokens, "cost_usd": cost}
+        result |= {"refused": list(self._refused), "usage": tokens, "cost_usd": cost}
         click.echo(json.dumps(result, ensure_ascii=False))

@@ -15,6 +15,7 @@ from channels.contract import Address, Inbound
 from channels.record import record
 from channels.text import literal
 from ohmo.commands.aliases import INSTEAD, SAME
+from ohmo.contracts.messages import Step
 from ohmo.contracts.outbox import Asked, Lapsed, Scope
 from ohmo.contracts.reports import ArrivalInfo, HouseStatus, SessionInfo, ThreadInfo
 from ohmo.contracts.spending import Spending
@@ -133,7 +134,11 @@ class Desk(Protocol):
         """May revoke one of the person's own: done twice it is the same."""
         ...
 
-    async def why(self, thread: str, number: str) -> str: ...
+    async def why(self, thread: str, number: int | None) -> tuple[str, list[Step]]:
+        """What became of a message, the newest or the one with this number; and the steps of its
+        turn."""
+        ...
+
     async def sessions_of(self, thread: str) -> list[SessionInfo]:
         """Earlier conversations there, newest first."""
         ...

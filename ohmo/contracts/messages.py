@@ -83,9 +83,10 @@ class ToolResult:
     spill: Path | None = None
     tools: tuple[str, ...] = ()  # names of tools the model is shown from now on in this session
     refused: Layer | None = None  # None: the call ran
+    allowed: str = ""  # the layer and its rule that let it run, as people read it
     reads: tuple[str, ...] = ()  # what it looked at, of the footprint; at most ``MOST_PLACES``
     writes: tuple[str, ...] = ()  # what it changed, alike
-    #: Where foreign words came from: ``web:HOST``, ``mcp:SERVER``, ``file:PERSON``, ``agent:ID``.
+    #: Where foreign words came from: ``web:HOST``, ``mcp:SERVER``, ``file:NAME``, ``agent:ID``.
     taint: tuple[str, ...] = ()
 
 

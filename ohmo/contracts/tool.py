@@ -66,6 +66,7 @@ class Question:
     tool: str = ""  # of a call: which one and with what; "" when it is about no call
     arguments: Mapping[str, Json] = field(default_factory=dict[str, Json])
     about: str = ""  # the argument that the title shows whole, letter for letter; "" for none
+    why: str = ""  # of a call: the reason that somebody is asked, in one plain line
 
 
 @record
@@ -93,13 +94,17 @@ class Footprint:
     note: str = ""  # what the arguments mean, for the person who is asked
     question: Question | None = None  # AskUser: what a person has to answer before the call may run
     standing: Standing = "guest"  # who may call it at least
+    configured: bool = False  # its hosts stand in the configuration: no words choose them
+    lasting: str = ""  # what it changes that acts when the conversation is over: "jobs"
     #: For the order within a step: what else it may open or change; None: perhaps everything.
     touches: tuple[Path, ...] | None = ()
     places: tuple[tuple[Path, ...], ...] = ()  # where its programs run; what its words may name
 
-    def declared(self, result: ToolResult) -> ToolResult:
-        """With what the call read and wrote, and whose words it brought in."""
-        words = (*result.taint, *(f"web:{host}" for host in self.hosts))
+    def declared(self, result: ToolResult, media: str = "") -> ToolResult:
+        """With what the call read and wrote, and whose words it brought in. ``media``:
+        ``CallContext.media``: what people sent may have been written by anybody."""
+        sent = [f"file:{path.name}" for path in self.reads if media and media in path.parts]
+        words = (*result.taint, *(f"web:{host}" for host in self.hosts), *sent)
         writes = () if result.error else self.writes[:MOST_PLACES]
         return replace(
             result,

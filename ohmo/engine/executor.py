@@ -291,8 +291,9 @@ class Executor:
             try:
                 async with limit:
                     output = await prepared.tool.run(prepared.arguments, context)
-                declared = prepared.footprint.declared(output.result)
-                output = replace(output, result=replace(declared, call=prepared.call.id))
+                declared = prepared.footprint.declared(output.result, context.media)
+                result = replace(declared, call=prepared.call.id, allowed=decision.layer)
+                output = replace(output, result=result)
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():

@@ -39,10 +39,17 @@ from ohmo.context.usage import ContextUsage
 from ohmo.contracts.cron import BadJob, By, NoSuchJob
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.inwriter import Rest, no_rest
-from ohmo.contracts.messages import Text, UserStep
+from ohmo.contracts.messages import Step, Text, UserStep
 from ohmo.contracts.outbox import Asked, Lapsed, PostRow
 from ohmo.contracts.provider import Payer
-from ohmo.contracts.reports import ArrivalInfo, HouseStatus, Reports, SessionInfo, ThreadInfo
+from ohmo.contracts.reports import (
+    ArrivalInfo,
+    HouseStatus,
+    Reports,
+    SessionInfo,
+    StepInfo,
+    ThreadInfo,
+)
 from ohmo.contracts.spending import Limit, Scope, Spending
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import FREE, Accepted, ThreadSettings
@@ -307,11 +314,8 @@ class CommandQueries:
         if clock is None:
             return "There is no clock here."
         everything = order.standing in ("owner", "admin")
-        by = By(
-            "owner" if everything else f"{order.address.channel}:{order.person}",
-            order.address.account,
-            everything,
-        )
+        who = "owner" if everything else f"{order.address.channel}:{order.person}"
+        by = By(who, order.address.account, everything)
         verb, _, name = order.argument.partition(" ")
         name = name.strip()
         try:
@@ -369,29 +373,26 @@ class CommandQueries:
         waiting = await self.reports.inbox(state="waiting", limit=LATEST)
         taken = await self.reports.inbox(state="taken", limit=LATEST)
         rows = sorted(_messages([*waiting, *taken], thread), key=lambda row: row.seq)
-        if not rows:
-            return "Nothing waits here."
-        return "\n".join(
+        lines = [
             f"- {row.seq}: {row.state} since {wall(row.said_at, self.zone, '%H:%M:%S')}"
             for row in rows
-        )
+        ]
+        return "\n".join(lines) or "Nothing waits here."
 
-    async def why(self, thread: str, number: str) -> str:
-        a_number = number.isascii() and number.isdigit() and len(number) <= 15
-        if number and not a_number:
-            return f"`/why {number}`: a message has a number; `/inbox` shows them."
-        if number:
-            row = await self.reports.arrival(thread, int(number))
+    async def why(self, thread: str, number: int | None) -> tuple[str, list[Step]]:
+        if number is not None:
+            row = await self.reports.arrival(thread, number)
         else:
             rows = _messages(await self.reports.inbox(limit=LATEST), thread)
             row = max(rows, key=lambda row: row.seq, default=None)
         if row is None:
-            return "There is no such message here."
-        ending = row.state
-        if row.state == "ended":
-            ending = f"{row.ending}: {row.reason}" if row.reason else f"{row.ending}"
+            return "There is no such message here.", []
+        ended = row.state == "ended"
+        ending = ": ".join(filter(None, (row.ending, row.reason))) if ended else row.state
         said_at = wall(row.said_at, self.zone, "%Y-%m-%d %H:%M:%S")
-        return f"Message {row.seq} of {said_at}: {ending}."
+        said = await self.reports.history(thread, since=row.seq) if row.turn else []
+        steps = [one for one in said if isinstance(one, StepInfo) and one.turn == row.turn]
+        return f"Message {row.seq} of {said_at}: {ending}.", [one.step for one in steps]
 
 
 def _messages(rows: Sequence[ArrivalInfo], thread: str) -> list[ArrivalInfo]:

@@ -30,7 +30,7 @@ from ohmo.permissions.boundaries import all_edits
 from ohmo.permissions.policy import Paths, Policy, paths_of
 from ohmo.permissions.rules import Ruling
 from ohmo.permissions.sensitive_paths import names_descriptor
-from ohmo.permissions.wording import about, argument, detail_of, offered, title_of
+from ohmo.permissions.wording import about, argument, detail_of, offered, title_of, why_asked
 
 Hooks = Callable[
     [ToolCall, Footprint, CallContext], Awaitable[Deny | tuple[ToolCall, Footprint] | None]
@@ -184,6 +184,7 @@ class LayeredGate:
             tool=call.name,
             arguments=call.arguments,
             about=about(call),
+            why=why_asked(ruling),
         )
         if not ruling.remember:
             return Ask(ruling.source, question)

@@ -1,7 +1,7 @@
-"""The decision about a call: sensitive > deny > ask > protected > allow > mode, each part of a
-shell command judged by itself, pure but for looking at the disk; and from a configuration to the
-policies that judge its turns: the present one, and the one a turn began under, as it is stored with
-the turn."""
+"""The decision about a call: sensitive > deny > ask > protected > taint > allow > mode, each part
+of a shell command judged by itself, pure but for looking at the disk; and from a configuration to
+the policies that judge its turns: the present one, and the one a turn began under, as it is stored
+with the turn."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ohmo.contracts.outbox import Grant
 from ohmo.contracts.tool import CallContext, Footprint, PolicySnapshot, least
 from ohmo.permissions.boundaries import ProtectedPlaces, Reach, folder_rule
 from ohmo.permissions.command_policy import CommandPolicy
+from ohmo.permissions.foreign_words import told_by_others
 from ohmo.permissions.rules import (
     PATH_TOOLS,
     READERS,
@@ -195,6 +196,9 @@ class Policy:
             if place is not None:
                 why = f"programs run or agents obey what lies in {place}, so no rule covers {path}"
                 return Ruling("ask", "protected", place, why, remember=False)
+        foreign = told_by_others(tool, footprint, context, (*self._rules.allow, *granted))
+        if foreign is not None and not (footprint.lasting and context.mode == "plan"):
+            return foreign
         allowed = self._first(self._rules.allow, tool, footprint, paths, every=True)
         if allowed is not None:
             return Ruling("allow", "allow", allowed.text)

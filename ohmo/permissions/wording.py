@@ -67,11 +67,16 @@ def detail_of(call: ToolCall, context: CallContext, ruling: Ruling) -> str:
         if not re.fullmatch(r"[\w-]+", name, re.ASCII):  # of a server's tool, any text
             label = code_span(visible(" ".join(name.split()), exact=True)) or "(no name)"
         parts.append(argument(label, value))
-    why = f"{ruling.reason} ({ruling.source})" if ruling.reason else ruling.source
-    why = literal(visible(" ".join(why.split()), exact=True))  # it quotes words of the call
+    why = literal(why_asked(ruling))  # it quotes words of the call
     folder = visible(str(context.cwd), exact=True)
     parts.append(f"in {code_span(folder)}: {why}")
     return "\n".join(parts)
+
+
+def why_asked(ruling: Ruling) -> str:
+    """The reason, and the layer with its rule, in one line."""
+    why = f"{ruling.reason} ({ruling.source})" if ruling.reason else ruling.source
+    return visible(" ".join(why.split()), exact=True)
 
 
 def argument(name: str, value: Json) -> str:

@@ -58,7 +58,7 @@ class CronCreate(PydanticTool):
         if dear := self._scheduler.desk.caution(spec):
             note += f" Mind: {dear}."
         if not spec.rules and spec.to is None:
-            return Footprint(effect="repeatable", note=note)
+            return Footprint(effect="repeatable", note=note, lasting="jobs")
         # What it may and whom it tells stand before its words, which could imitate them.
         parts = [note]
         if spec.rules:

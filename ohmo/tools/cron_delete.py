@@ -29,7 +29,7 @@ class CronDelete(PydanticTool):
         self.description = description("CronDelete")
 
     def footprint(self, arguments: CronDeleteInput, cwd: Path) -> Footprint:  # noqa: ARG002
-        return Footprint()
+        return Footprint(lasting="jobs")
 
     async def run(self, arguments: CronDeleteInput, context: CallContext) -> ToolOutput:
         by, _ = await caller(self._scheduler, context)

@@ -31,7 +31,7 @@ class CronToggle(PydanticTool):
         self.description = description("CronToggle")
 
     def footprint(self, arguments: CronToggleInput, cwd: Path) -> Footprint:  # noqa: ARG002
-        return Footprint(effect="repeatable")
+        return Footprint(effect="repeatable", lasting="jobs")
 
     async def run(self, arguments: CronToggleInput, context: CallContext) -> ToolOutput:
         by, _ = await caller(self._scheduler, context)

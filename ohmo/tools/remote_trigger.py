@@ -46,7 +46,8 @@ class RemoteTrigger(PydanticTool):
     def footprint(self, arguments: RemoteTriggerInput, cwd: Path) -> Footprint:  # noqa: ARG002
         """Repeatable: the other house takes the same key once. Raises ToolError."""
         house = self._house(arguments.name)
-        return Footprint(effect="repeatable", note=f"Goes to `{house.url}`.")
+        note = f"Goes to `{house.url}`."
+        return Footprint(effect="repeatable", note=note, lasting="orders to another house")
 
     def _house(self, name: str) -> OtherHouse:
         house = self._remotes.get(name)

@@ -54,7 +54,7 @@ class WebSearch(PydanticTool):
         self.description = description("WebSearch")
 
     def footprint(self, arguments: WebSearchInput, cwd: Path) -> Footprint:  # noqa: ARG002
-        return Footprint(hosts=(self._host,), effect="none")
+        return Footprint(hosts=(self._host,), effect="none", configured=True)
 
     async def run(self, arguments: WebSearchInput, context: CallContext) -> ToolOutput:
         query = " ".join(arguments.query.split())

@@ -101,6 +101,7 @@ def _step(step: dict[str, Any]) -> Iterator[tuple[str, str]]:
         result = step["result"]
         how = "refused by " + result["refused"] if result["refused"] else "ended"
         how = "failed" if result["error"] and not result["refused"] else how
+        how += f" (allowed by {clean(result['allowed'])})" if result["allowed"] else ""
         yield "result", f"{result['call']} {how}: {clean(result['text'])[:_ROOM]}"
     elif kind == "call_started":
         yield "tool", f"{step['call']} runs"

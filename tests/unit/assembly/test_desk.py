@@ -88,20 +88,13 @@ async def test_why_tells_what_became_of_a_message() -> None:
     thread, first = await scene.hears("a")
     await scene.answers()
     _, second = await scene.hears("b")
-    assert (
-        await scene.desk.why(thread, str(first))
-        == f"Message {first} of 2026-01-01 09:30:00 UTC: answered."
-    )
-    assert (
-        await scene.desk.why(thread, "") == f"Message {second} of 2026-01-01 09:30:00 UTC: waiting."
-    )
-    assert await scene.desk.why(thread, "999") == "There is no such message here."
-    assert await scene.desk.why("nowhere", "") == "There is no such message here."
-    for wrong in ("one", "²", "9" * 30):
-        assert (
-            await scene.desk.why(thread, wrong)
-            == f"`/why {wrong}`: a message has a number; `/inbox` shows them."
-        )
+    words, steps = await scene.desk.why(thread, first)
+    assert words == f"Message {first} of 2026-01-01 09:30:00 UTC: answered."
+    assert [type(step) for step in steps] == [UserStep, ModelStep]
+    words, steps = await scene.desk.why(thread, None)
+    assert (words, steps) == (f"Message {second} of 2026-01-01 09:30:00 UTC: waiting.", [])
+    assert (await scene.desk.why(thread, 999))[0] == "There is no such message here."
+    assert (await scene.desk.why("nowhere", None))[0] == "There is no such message here."
 
 
 async def test_usage_tells_what_was_spent_here_and_today_and_what_is_left() -> None:

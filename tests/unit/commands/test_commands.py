@@ -29,6 +29,7 @@ from ohmo.commands.contract import (
     unknown,
 )
 from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.messages import CallResult, Layer, ModelStep, Step, ToolCall, ToolResult
 from ohmo.contracts.outbox import Ask, Asked, Lapsed
 from ohmo.contracts.reports import ArrivalInfo, ChannelStatus, HouseStatus, SessionInfo, ThreadInfo
 from ohmo.contracts.spending import Spending, Total
@@ -58,6 +59,7 @@ PEERS = """
 class Desk:
     asked: list[Asked] = field(default_factory=list[Asked])
     turn: str | None = None
+    steps: list[Step] = field(default_factory=list[Step])
     dead: list[ArrivalInfo] = field(default_factory=list[ArrivalInfo])
     earlier: list[SessionInfo] = field(default_factory=list[SessionInfo])
 
@@ -101,8 +103,8 @@ class Desk:
     async def inbox_of(self, thread: str) -> str:
         return f"inbox of {thread}"
 
-    async def why(self, thread: str, number: str) -> str:
-        return f"why {number}"
+    async def why(self, thread: str, number: int | None) -> tuple[str, list[Step]]:
+        return f"why {number}", self.steps
 
     def running_turn(self, thread: str) -> str | None:
         return self.turn
@@ -221,6 +223,22 @@ def test_a_guest_changes_nothing_but_may_stop() -> None:
     assert {name for name, command in KNOWN.items() if "guest" in command.standings} == set(
         "export help inbox model retry start status stop version whoami why".split()
     )
+
+
+async def test_why_tells_what_decided_about_each_call_and_whose_words_came_in() -> None:
+    calls = (ToolCall("c1", "WebFetch", {}, ""), ToolCall("c2", "Bash", {}, ""))
+    page = ToolResult("c1", "a page", allowed="mode: default", taint=("web:a.example",))
+    refused = ToolResult("c2", "Not allowed (deny: *x*): no", error=True, refused=Layer.POLICY)
+    steps = [ModelStep(calls, "m", "tools"), CallResult(page), CallResult(refused)]
+    first, web, bash, words = (await run("/why 7", Desk(steps=[*steps]))).text.splitlines()
+    assert first == "why 7"
+    assert web == "- `WebFetch`: allowed by mode: default"
+    assert bash == "- `Bash`: refused by policy. Not allowed (deny: \\*x\\*): no"
+    assert words.startswith("Words of `web:a.example` came in: until `/new`, new hosts and what")
+    assert (await run("/why")).text == "why None"
+    for wrong in ("one", "²", "9" * 30):
+        line = f"`/why {wrong}`: a message has a number; `/inbox` shows them."
+        assert (await run(f"/why {wrong}")).text == line
 
 
 async def test_version_is_one_line_with_how_long_it_runs() -> None:

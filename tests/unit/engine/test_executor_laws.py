@@ -191,7 +191,7 @@ async def test_a_call_is_started_then_ended_under_its_own_id() -> None:
     events = await execute(Doing(fine), ledger)
     assert [type(event) for event in events] == [ToolStarted, ToolDone]
     assert ledger.started == ["c1"]
-    assert ledger.results == [ToolResult("c1", "fine", writes=WRITTEN)]
+    assert ledger.results == [ToolResult("c1", "fine", allowed="rule", writes=WRITTEN)]
 
 
 async def test_a_call_that_is_not_run_is_still_seen() -> None:
@@ -298,7 +298,7 @@ async def test_who_guesses_the_arguments_of_a_tool_it_was_not_shown_is_told_them
         ledger = Notebook(tools=(spec,), hidden=hidden)
         await execute(Doing(fine), ledger, opened(values={"path": "x" * 301}), opened(2))
         assert ('{"properties":{"path"' in ledger.results[0].text) is told
-        assert ledger.results[1] == ToolResult("c2", "fine", writes=WRITTEN)
+        assert ledger.results[1] == ToolResult("c2", "fine", allowed="rule", writes=WRITTEN)
 
 
 async def test_arguments_that_do_not_fit_name_the_field() -> None:
