@@ -29,6 +29,7 @@ from ohmo.memory.desk import Memory, MemorySettings
 from ohmo.memory.tidying import Tidying
 from ohmo.permissions.gate import LayeredGate
 from ohmo.permissions.policy import Host, Policies, sensitive_of, snapshot_of
+from ohmo.permissions.trial import Trial
 from ohmo.providers import build
 from ohmo.providers.build import endpoint_of
 from ohmo.providers.model_list import has, in_words
@@ -46,6 +47,7 @@ class AgentParts:
     workbench: Workbench
     policies: Policies
     gate: LayeredGate
+    trial: Trial
     ask: AskOnce  # for anything but the next step of a turn
     folders: Folders  # of checkpoints
     tidying: Tidying | None  # of what is remembered
@@ -125,6 +127,7 @@ def build_agent(
     toolbox = Catalogue(load_tools(bench))
     policies = Policies(snapshot, host)
     gate = LayeredGate(policies.judging, grants)
+    trial = Trial(toolbox, LayeredGate(policies.judging, grants), config.workspace)
     turns = around_turns(config, folders, home)
     executor = Executor(
         toolbox,
@@ -140,7 +143,7 @@ def build_agent(
     small = model.models[0]
     cache = config.home.root / "cache"
     tidying = memory and Tidying(memory, ask, small, model.window(small), cache)
-    return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, tidying)
+    return AgentParts(engine, model, toolbox, bench, policies, gate, trial, ask, folders, tidying)
 
 
 def build_memory(config: Config, environ: Mapping[str, str], clock: Clock) -> Memory:

@@ -41,7 +41,6 @@ from ohmo.gateway.orders import CommandQueries
 from ohmo.gateway.people import PeopleDesk, role_of_next
 from ohmo.gateway.sending import Sent
 from ohmo.gateway.switchboard import Switchboard
-from ohmo.memory.tidying import Tidying
 from ohmo.permissions.policy import snapshot_of
 from ohmo.providers import build
 from ohmo.replay import Replaying
@@ -206,7 +205,7 @@ def _build(
         approvals=deps.approvals,
         clockwork=clockwork,
         notices=deps.notices,
-        control=build_control(deps, wired, clockwork, status, replaying, no_such, agent.tidying),
+        control=build_control(deps, wired, clockwork, status, replaying, no_such, agent),
         status=status,
         replaying=replaying,
         clockwatch=clockwatch,
@@ -346,7 +345,7 @@ def build_control(
     status: StatusReporter,
     replaying: Replaying,
     no_such: Callable[[str], Awaitable[str]],
-    tidying: Tidying | None,
+    agent: AgentParts,
 ) -> Control:
     config = deps.config
     environment = deps.environment
@@ -376,7 +375,8 @@ def build_control(
         no_such_model=no_such,
         trace=deps.trace,
         setup=partial(_setup, config),
-        tidying=tidying,
+        tidying=agent.tidying,
+        trial=agent.trial,
     )
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None
     runtime = environment.environ.get("XDG_RUNTIME_DIR")

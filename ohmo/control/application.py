@@ -98,7 +98,7 @@ def _application(behind: AppDeps, callers: Callers) -> web.Application:
         *ReadRoutes(ports).routes(),
         *Logs(ports.log, lambda: live.closing, guard.lets_stay).routes(),
         *WriteRoutes(ports, behind.new_id, behind.clock).routes(),
-        *GrantRoutes(ports.approvals).routes(),
+        *GrantRoutes(ports.approvals, ports.trial).routes(),
         *Chat(ports.reports, ports.browser, ports.keeping).routes(),
         *Chats(ports, behind.clock).routes(),
         *page.routes(),

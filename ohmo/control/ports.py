@@ -43,6 +43,7 @@ from ohmo.control.webhooks import Webhooks
 from ohmo.cron.desk import CronDesk
 from ohmo.database.tracing import Trace
 from ohmo.memory.tidying import Tidying
+from ohmo.permissions.trial import Trial
 
 
 class Watch(Protocol):
@@ -129,6 +130,7 @@ class Ports:
     trace: Callable[[str], Awaitable[Trace | None]] | None = None
     setup: Callable[[], SetUp] | None = None
     tidying: Tidying | None = None
+    trial: Trial | None = None
 
 
 class Sessions(Protocol):

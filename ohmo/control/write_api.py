@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from aiohttp import web
 from pydantic import Field, StrictFloat, StrictInt
@@ -17,15 +17,17 @@ from ohmo.approvals.answering import Answerer, Refused
 from ohmo.commands.contract import Decide
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.cron import BadJob, JobRow, NoSuchJob
-from ohmo.contracts.errors import ConfigError
+from ohmo.contracts.errors import BadArguments, ConfigError
 from ohmo.contracts.outbox import Scope
 from ohmo.contracts.reports import ThreadInfo
+from ohmo.contracts.tool import Mode, Standing
 from ohmo.contracts.turns import FREE, ThreadSettings
 from ohmo.control.ports import Approvals, Ports
 from ohmo.control.responses import Refusal, Wanted, answer, body_of, number
 from ohmo.cron.desk import CronDesk
 from ohmo.cron.reporting import occurrence_view, recipe_view
 from ohmo.cron.spec import in_utc
+from ohmo.permissions.trial import Trial
 
 PERSON = "owner"  # whoever holds the token, the socket or the cookie
 _TEXT = 100_000
@@ -217,14 +219,26 @@ class WriteRoutes:
         return answer({"ok": True})
 
 
+class Tried(Wanted):
+    """``arguments``: as text the tool's first one. ``cwd``: empty for the workspace."""
+
+    tool: str = Field(min_length=1, max_length=200)
+    arguments: str | dict[str, Any] = ""
+    mode: Mode = "default"
+    role: Standing = "owner"
+    cwd: str = Field(default="", max_length=4_096)
+
+
 class GrantRoutes:
-    def __init__(self, approvals: Approvals) -> None:
+    def __init__(self, approvals: Approvals, trial: Trial | None) -> None:
         self._approvals = approvals
+        self._trial = trial
 
     def routes(self) -> list[web.RouteDef]:
         return [
             web.get("/api/v1/permissions", self.list),
             web.post("/api/v1/permissions/{id}/revoke", self.revoke),
+            web.post("/api/v1/permissions/test", self.test),
         ]
 
     async def list(self, _: web.Request) -> web.Response:
@@ -236,6 +250,19 @@ class GrantRoutes:
         if not await self._approvals.revoke_grant(request.match_info["id"]):
             raise Refusal(404, "there is no such permission; `ohmo permissions list` shows them")
         return answer({"ok": True})
+
+    async def test(self, request: web.Request) -> web.Response:
+        """What would become of a call; it is not made."""
+        wanted = await body_of(request, Tried)
+        if self._trial is None:
+            raise Refusal(503, "nothing judges calls here")
+        try:
+            tried = await self._trial(
+                wanted.tool, wanted.arguments, wanted.mode, wanted.role, wanted.cwd
+            )
+        except BadArguments as error:
+            raise Refusal(400, " ".join(str(error).split())) from error
+        return answer(tried)
 
 
 class Change(Wanted):

@@ -218,7 +218,7 @@ def by_mode(context: CallContext, what: str = "it may change something") -> Ruli
     return Ruling("ask", "mode", context.mode, what or "it may change something")
 
 
-_LETTERS = re.compile(r"(?<!\S)-([A-Za-z]{2,})(?!\S)")
+_LETTERS = re.compile(r"(?<!\S)-([A-Za-z]{2,})(?=\s|:\*$|$)")
 _OPTION = re.compile(r"(?<!\S)-{1,2}[A-Za-z][\w-]*")
 _MOST_TEXTS = 42  # spellings of a command before those inside wrappers
 

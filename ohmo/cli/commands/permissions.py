@@ -1,11 +1,14 @@
-"""What people allowed for longer than once."""
+"""What people allowed for longer than once, and what would become of a call."""
 
 from __future__ import annotations
+
+import json
+from typing import Any
 
 import click
 
 from ohmo.cli.connect import connect_or_open
-from ohmo.cli.show import Columns, Group, ago, as_json_text, client_options, print_rows
+from ohmo.cli.show import Columns, Group, ago, as_json_text, clean, client_options, print_rows
 
 
 @click.group("permissions", cls=Group, help=__doc__)
@@ -45,3 +48,34 @@ def revoke(id: str, as_json: bool, remote: str | None) -> None:
         raise click.UsageError(f"{id!r}: expected an id as `ohmo permissions list` shows it")
     found = connect_or_open(remote).post(f"/api/v1/permissions/{id}/revoke", {})
     click.echo(as_json_text(found) if as_json else f"{id}: revoked")
+
+
+@COMMAND.command()
+@click.argument("tool")
+@click.argument("arguments", default="")
+@click.option("--mode", type=click.Choice(["default", "plan", "full_auto"]), default="default")
+@click.option("--role", type=click.Choice(["guest", "user", "admin", "owner"]), default="owner")
+@click.option("--cwd", default="", metavar="FOLDER", help="Where; default: the workspace.")
+@client_options
+def test(
+    tool: str, arguments: str, mode: str, role: str, cwd: str, as_json: bool, remote: str | None
+) -> None:
+    """Say which layer and rule would decide about a call, without making it: `Bash "git push"`,
+    `Read /etc/passwd`; ARGUMENTS are the tool's first argument, or all of them as a JSON object."""
+    given: str | dict[str, Any] = arguments
+    if arguments.startswith('{"'):
+        try:
+            given = json.loads(arguments)
+        except ValueError as error:
+            raise click.UsageError(f"ARGUMENTS are no JSON object: {error}") from error
+    wanted = {"tool": tool, "arguments": given, "mode": mode, "role": role, "cwd": cwd}
+    found = connect_or_open(remote).post("/api/v1/permissions/test", wanted)
+    if as_json:
+        click.echo(as_json_text(found))
+        return
+    words = {"allow": "allowed", "ask": "a person is asked", "deny": "not allowed"}
+    click.echo(f"{words[found['verdict']]}, by {clean(found['by'])}")
+    if found["why"]:
+        click.echo(clean(found["why"]))
+    if found["remembers"]:
+        click.echo(f"an answer for longer would store {clean(found['remembers'])}")

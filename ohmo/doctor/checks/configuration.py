@@ -20,7 +20,7 @@ from ohmo.doctor.check import (
     skipped,
     warning,
 )
-from ohmo.permissions.rules import Rule, parse_rule
+from ohmo.permissions.rules import PATH_TOOLS, Rule, parse_rule
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -180,6 +180,20 @@ def rules_agree(_: Facts, config: Config) -> Finding:
 
 
 @needs(config)
+def rules_match(_: Facts, config: Config) -> Finding:
+    """A rule that decides nothing is missed where it was meant to forbid."""
+    patterned = PATH_TOOLS | {"Bash", "WebFetch"}
+    try:
+        for kind, rule in rules(config):
+            if rule.pattern is not None and rule.tool not in patterned:
+                why = f"rules about {rule.tool} take no pattern, so it matches nothing"
+                return warning(f"permissions.{kind}: {rule.text}: {why}", f"write {rule.tool}")
+    except ValueError:
+        return skipped("a rule cannot be read; see configuration.rules")
+    return ok()
+
+
+@needs(config)
 def zone(facts: Facts, config: Config) -> Finding:
     written = config.cron.timezone
     zone = facts.environ.get("TZ", "").lstrip(":") if written == "local" else written
@@ -294,6 +308,7 @@ CHECKS = (
     Check("configuration.roles", "nobody has two roles", twice),
     Check("configuration.rules", "every rule can be read", rules_read),
     Check("configuration.conflicts", "no rule beats another whole", rules_agree),
+    Check("configuration.unmatched", "every rule can match something", rules_match),
     Check("configuration.zone", "the time zone is known", zone),
     Check("configuration.port", "the port is free", port),
     Check("configuration.listen", "nobody else can reach the API", listen),

@@ -289,6 +289,11 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
         "one of the two",
         frozenset(),
     ),
+    "configuration.unmatched": (
+        edit("Bash(git status:*)", "CronCreate(news)"),
+        "write CronCreate",
+        frozenset(),
+    ),
     "configuration.zone": (
         lambda p: (p.config("Europe/Berlin", "local"), p.environ.update(TZ="Europe/Belrin")),
         "Europe/Berlin",

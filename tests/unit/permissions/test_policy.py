@@ -325,3 +325,13 @@ def test_a_command_reads_no_sensitive_file_by_its_second_name_unasked(
     (house.work / "src" / "twin.py").hardlink_to(house.home / secret)
     assert {house.bash(command).verdict for command in commands} <= {"ask", "deny"}
     assert house.bash("cat src/second.py").verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    "command", ["rm -rf x", "rm -fr x", "rm -fr", "/bin/rm -fr x", "sudo rm -fr x"]
+)
+def test_a_prefix_that_forbids_options_forbids_them_in_any_order(
+    house: House, command: str
+) -> None:
+    ruling = house.bash(command, "full_auto", deny=["Bash(rm -rf:*)"])
+    assert decided(ruling) == ("deny", "deny")
