@@ -31,6 +31,10 @@ class Ledger(Protocol):
     each method returns after the commit, but for a final answer: that is one transaction with its
     post and the end of the turn. Raises LeaseLost: stop at once, somebody else owns the thread."""
 
+    def crowded(self) -> bool:
+        """Whether ``request`` makes the conversation shorter first."""
+        ...
+
     async def request(
         self, *, shrink: bool = False, tell: Callable[[CompactionProgress], None] = ...
     ) -> ModelRequest:

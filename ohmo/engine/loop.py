@@ -195,10 +195,17 @@ class Reasoner:
             return
 
 
-def _prepared(ledger: Ledger, *, shrink: bool) -> AsyncGenerator[CompactionProgress | ModelRequest]:
+async def _prepared(
+    ledger: Ledger, *, shrink: bool
+) -> AsyncGenerator[CompactionProgress | ModelRequest]:
     """The request, after what is told while the conversation is made shorter for it."""
+    if not shrink and not ledger.crowded():
+        yield await ledger.request()
+        return
 
     async def prepare(emit: Emit[CompactionProgress | ModelRequest]) -> None:
         emit(await ledger.request(shrink=shrink, tell=emit))
 
-    return emitted(prepare)
+    async with aclosing(emitted(prepare)) as items:
+        async for item in items:
+            yield item

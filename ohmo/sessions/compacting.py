@@ -112,6 +112,10 @@ class Compacting:
         self._prepared = Recent[str, _Prepared](PREPARED)
         self._running: dict[str, asyncio.Task[None]] = {}
 
+    def due(self, talk: Talk) -> bool:
+        """Whether ``fit`` may do anything, but when it is forced."""
+        return talk.payer.thread in self._prepared or talk.transcript.tokens > talk.room
+
     async def fit(self, talk: Talk, write: Write, tell: Tell, *, force: bool = False) -> bool:
         """Brings it below its room, as far as that goes. ``force``: the provider finds it too long,
         whatever we think. False: it is as it was."""

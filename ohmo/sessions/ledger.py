@@ -133,11 +133,11 @@ class PartialAnswer:
         match event:
             case TextDelta(_, text):
                 text = text if self.over else self.text + text
-                return replace(self, text=text, kept=False, over=False)
+                return PartialAnswer(self.model, text, kept=False)
             case ModelDone(_, text):
-                return replace(self, text=text, kept=kept, over=True)
+                return PartialAnswer(self.model, text, kept, over=True)
             case TextReset():
-                return replace(self, text="", kept=True, over=False)
+                return PartialAnswer(self.model)
             case _:
                 return self
 
@@ -250,6 +250,9 @@ class TurnLedger:
             deferred=plan.deferred,
             payer=self.payer,
         )
+
+    def crowded(self) -> bool:
+        return self._compacting is not None and self._compacting.due(self.talk(self._compacting))
 
     def talk(self, compacting: Compacting) -> Talk:
         """The conversation as it stands."""

@@ -26,7 +26,8 @@ def priced(pricing: Mapping[str, Price]) -> Link:
                 if usage.micro_usd is None:
                     cost = price.micro_usd(usage.input, usage.cached, usage.written, usage.output)
                     usage = replace(usage, micro_usd=cost)
-                yield replace(event, usage=usage)
+                billed = isinstance(event, Billed)
+                yield Billed(usage) if billed else Reply(event.step, usage, event.fault)
 
     return asked
 
