@@ -1,11 +1,15 @@
-"""Finds what rooms export: one object by ``"module:Class"``, or one constant in every module of a
-package."""
+"""Finds what rooms export: one object by ``"module:Class"``, one constant in every module of a
+package, or what other installed packages offer as entry points."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterable
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
 
+from channels.record import record
 from ohmo.contracts.errors import ConfigError
 
 
@@ -45,3 +49,50 @@ def scan(package: str, constant: str) -> dict[str, object]:
             )
         found[name], home[name] = value, module
     return dict(sorted(found.items()))
+
+
+@record
+class Offered:
+    """``found``: by the name of its entry point. ``broken``: one line for each that was skipped."""
+
+    found: dict[str, object]
+    broken: tuple[str, ...]
+
+
+def from_packages(
+    group: str,
+    constant: str,
+    kind: type[object],
+    *,
+    taken: Iterable[str] = (),
+    points: Iterable[EntryPoint] | None = None,
+) -> Offered:
+    """What other packages offer under a group: the entry point names a module that exports the
+    constant, or the object itself, and is called as that calls itself. What cannot be imported,
+    calls itself otherwise, or by a name that is ``taken``, is skipped. ``points``: None for those
+    that are installed."""
+    found: dict[str, object] = {}
+    broken: list[str] = []
+    for point in entry_points(group=group) if points is None else points:
+        try:
+            if point.name in taken or point.name in found:
+                raise TypeError(f"the name {point.name!r} is taken")
+            found[point.name] = _loaded(point, constant, kind)
+        except Exception as error:  # noqa: BLE001 - a stranger's package may raise anything
+            line = " ".join(f"{type(error).__name__}: {error}".split())
+            where = f"{group}: entry point {point.name} = {point.value}"
+            broken.append(f"{where}: {line}: it is skipped; repair or uninstall its package")
+    return Offered(dict(sorted(found.items())), tuple(broken))
+
+
+def _loaded(point: EntryPoint, constant: str, kind: type[object]) -> object:
+    """Raises whatever the package does."""
+    value: object = point.load()
+    if isinstance(value, ModuleType):
+        value = getattr(value, constant)
+    if not isinstance(value, kind):
+        raise TypeError(f"{constant} is a {type(value).__name__}, not a {kind.__name__}")
+    name = getattr(value, "name", None)
+    if name != point.name:
+        raise TypeError(f"it calls itself {name!r}, its entry point {point.name!r}")
+    return value

@@ -139,8 +139,8 @@ async def follow(
 
 
 def outcome(work: Callable[[], T]) -> T | Exception:
-    """A supervision boundary, of a whole process: what ``work`` returned, or what it failed
-    with."""
+    """A supervision boundary, of a whole process or of what others wrote: what ``work`` returned,
+    or what it failed with."""
     try:
         return work()
     except Exception as error:  # noqa: BLE001 - boundary of supervision: the caller decides

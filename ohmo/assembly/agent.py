@@ -20,7 +20,6 @@ from ohmo.context.window import request_tokens
 from ohmo.contracts.cron import JobTools
 from ohmo.contracts.outbox import Grant
 from ohmo.contracts.provider import AskOnce, Call
-from ohmo.contracts.tool import Toolbox
 from ohmo.discovery import load, scan
 from ohmo.engine.executor import Executor, nothing_before
 from ohmo.engine.loop import Engine, Reasoner, nothing_after
@@ -33,7 +32,7 @@ from ohmo.permissions.trial import Trial
 from ohmo.providers import build
 from ohmo.providers.build import endpoint_of
 from ohmo.providers.model_list import has, in_words
-from ohmo.tools.catalogue import Catalogue, load_tools
+from ohmo.tools.catalogue import Catalogue, load_tools, with_strangers
 from ohmo.tools.workbench import BackgroundJobs, Limits, ReadSteps, Workbench
 
 
@@ -43,14 +42,17 @@ class AgentParts:
 
     engine: Engine
     model: build.Model
-    toolbox: Toolbox
+    toolbox: Catalogue
     workbench: Workbench
     policies: Policies
     gate: LayeredGate
-    trial: Trial
     ask: AskOnce  # for anything but the next step of a turn
     folders: Folders  # of checkpoints
     tidying: Tidying | None  # of what is remembered
+
+    def trial(self, workspace: Path) -> Trial:
+        """Of calls, as they would be judged now."""
+        return Trial(self.toolbox, self.gate.without_hooks(), workspace)
 
 
 async def build_model(config: Config, environ: Mapping[str, str]) -> build.Model:
@@ -124,10 +126,9 @@ def build_agent(
         memory=memory,
         steps=steps,
     )
-    toolbox = Catalogue(load_tools(bench))
+    toolbox = with_strangers(load_tools(bench), bench, () if config.safe else None)
     policies = Policies(snapshot, host)
     gate = LayeredGate(policies.judging, grants)
-    trial = Trial(toolbox, LayeredGate(policies.judging, grants), config.workspace)
     turns = around_turns(config, folders, home)
     executor = Executor(
         toolbox,
@@ -143,7 +144,7 @@ def build_agent(
     small = model.models[0]
     cache = config.home.root / "cache"
     tidying = memory and Tidying(memory, ask, small, model.window(small), cache)
-    return AgentParts(engine, model, toolbox, bench, policies, gate, trial, ask, folders, tidying)
+    return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, tidying)
 
 
 def build_memory(config: Config, environ: Mapping[str, str], clock: Clock) -> Memory:

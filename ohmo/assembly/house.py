@@ -157,7 +157,8 @@ async def build_house(
         memory=build_memory(config, environment.commands, environment.clock),
         folders=build_folders(config, environment.commands, store, environment.ambient),
     )
-    return _build(deps, wired, model, agent, clockwork, questions, (*warnings, *wired.broken), sent)
+    told = (*warnings, *wired.broken, *agent.toolbox.broken)
+    return _build(deps, wired, model, agent, clockwork, questions, told, sent)
 
 
 def _build(
@@ -304,14 +305,13 @@ def build_status(
     memory_watch: MemoryWatch,
 ) -> StatusReporter:
     """``warnings``: those of the start, which stay."""
-    config = deps.config
     store = deps.store
     settled = Settled(
         provider=model.explanation,
         model=model.model,
         models=model.models,
-        mode=config.permissions.mode,
-        day_limit=config.budgets.day,
+        mode=deps.config.permissions.mode,
+        day_limit=deps.config.budgets.day,
         started=deps.environment.began,
     )
     return StatusReporter(
@@ -376,7 +376,7 @@ def build_control(
         trace=deps.trace,
         setup=partial(_setup, config),
         tidying=agent.tidying,
-        trial=agent.trial,
+        trial=agent.trial(config.workspace),
     )
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None
     runtime = environment.environ.get("XDG_RUNTIME_DIR")

@@ -4,9 +4,10 @@ are told."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import entry_points
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from ohmo.config.section import Section
 from ohmo.config.values import Amount, Count, Flag, Many, Secret, Url
@@ -14,9 +15,18 @@ from ohmo.config.values import Amount, Count, Flag, Many, Secret, Url
 BUILT = ("auto", "anthropic", "openai", "offline")
 # Known, and refused as coming later; offered nowhere.
 UNBUILT = ("claude", "codex", "opencode", "gemini")
+
+
+def _provider(name: str) -> str:
+    """One of another package is called as its entry point; none is imported for it."""
+    known = (*BUILT, *sorted(entry_points(group="ohmo.providers").names))
+    if name not in (*known, *UNBUILT):
+        raise ValueError(f"expected one of {', '.join(known)}, not {name!r}")
+    return name
+
+
 ProviderName = Annotated[
-    Literal["auto", "anthropic", "openai", "offline", "claude", "codex", "opencode", "gemini"],
-    WithJsonSchema({"type": "string", "enum": list(BUILT)}),
+    str, AfterValidator(_provider), WithJsonSchema({"type": "string", "enum": list(BUILT)})
 ]
 # RFC 9110, 5.6.2
 HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]

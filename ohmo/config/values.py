@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
 from importlib import resources
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, TypeVar, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -47,11 +48,11 @@ _RULE = re.compile(r"(?P<tool>[A-Za-z_][\w*-]*)(?:\(.+\))?", re.DOTALL)
 
 @cache
 def tool_names() -> tuple[str, ...]:
-    """What rules may name, beside ``mcp__server__tool``. Each tool has a page for the model in
-    ``ohmo/tools/texts``, so that its name is known without importing it."""
+    """What rules may name, beside ``mcp__server__tool``; none is imported for it: each tool has a
+    page in ``ohmo/tools/texts``, and one of another package is called as its entry point."""
     pages = resources.files("ohmo").joinpath("tools", "texts").iterdir()
-    names = [page.name.removesuffix(".txt") for page in pages if page.name.endswith(".txt")]
-    return tuple(sorted(names))
+    names = {page.name.removesuffix(".txt") for page in pages if page.name.endswith(".txt")}
+    return tuple(sorted(names | entry_points(group="ohmo.tools").names))
 
 
 def flag(value: object) -> object:

@@ -14,7 +14,7 @@ from channels.registry import DuplicateChannel, discover
 from ohmo.config.home import find_home
 from ohmo.config.load import load
 from ohmo.contracts.errors import ConfigError, OhmoError
-from ohmo.discovery import scan
+from ohmo.discovery import from_packages, scan
 from ohmo.doctor.check import Check, Facts, Finding, Json, Kept, Machine, problem, skipped
 from ohmo.service.versions import installed
 from ohmo.storefile.lock import holder, is_held
@@ -52,6 +52,9 @@ def survey(
         manifests, broken = catalogue.manifests, catalogue.broken
     except DuplicateChannel as error:
         manifests, broken, mistakes = {}, (), (str(error),)
+    for group, constant in (("ohmo.tools", "TOOL"), ("ohmo.providers", "MANIFEST")):
+        taken = scan(group, constant)
+        broken += from_packages(group, constant, object, taken=taken).broken
     config = None
     try:
         config = load(file, environ=environ, manifests=manifests or None)

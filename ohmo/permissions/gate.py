@@ -88,6 +88,9 @@ class LayeredGate:
         self._grants = grants
         self._hooks = hooks
 
+    def without_hooks(self) -> LayeredGate:
+        return LayeredGate(self._judging, self._grants)
+
     async def judge(
         self, call: ToolCall, footprint: Footprint, context: CallContext, answered: Answered
     ) -> Decision:

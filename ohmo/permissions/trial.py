@@ -12,6 +12,7 @@ from channels.record import record
 from ohmo.contracts.errors import BadArguments
 from ohmo.contracts.messages import Json, ToolCall
 from ohmo.contracts.tool import Allow, CallContext, Deny, Gate, Mode, Standing, Toolbox, Verdict
+from ohmo.lifecycle import outcome
 
 
 @record
@@ -51,12 +52,10 @@ class Trial:
             arguments = {str(first): arguments} if arguments else {}
         folder = Path(cwd) if cwd else self._workspace
         parsed = tool.parse(arguments)
-        try:
-            footprint = tool.footprint(parsed, folder)
-        except (
-            Exception
-        ) as error:  # it reads the arguments and the disk, both of which may be anything
-            raise BadArguments(f"{name}: {error}") from error
+        # It reads the arguments and the disk, both of which may be anything.
+        footprint = outcome(lambda: tool.footprint(parsed, folder))
+        if isinstance(footprint, Exception):
+            raise BadArguments(f"{name}: {footprint}")
         context = CallContext(
             turn="trial",
             call="trial",

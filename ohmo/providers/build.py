@@ -27,7 +27,7 @@ from ohmo.contracts.errors import (
 )
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.provider import Call, Link, ModelRequest, Provider, Reply, Section
-from ohmo.discovery import load, scan
+from ohmo.discovery import from_packages, load, scan
 from ohmo.lifecycle import within
 from ohmo.providers.lazy_provider import LazyProvider
 from ohmo.providers.middleware.hints import hinted
@@ -85,9 +85,10 @@ class Model:
 
 
 def manifests(scan: Scan) -> dict[str, Manifest]:
-    """Every provider there is, by name; anthropic before openai, which is also the order of
-    ``auto``."""
+    """Every provider there is, by name, those of other packages last; anthropic before openai,
+    which is also the order of ``auto``."""
     found = scan("ohmo.providers", "MANIFEST")
+    found |= from_packages("ohmo.providers", "MANIFEST", Manifest, taken=found).found
     return {name: manifest for name, manifest in found.items() if isinstance(manifest, Manifest)}
 
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from importlib.metadata import EntryPoint
+from typing import Any, cast
 
 import ohmo.tools
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.provider import ToolSpec
 from ohmo.contracts.tool import Tool
+from ohmo.discovery import from_packages
+from ohmo.lifecycle import outcome
 from ohmo.tools.tool_search import ToolSearch, listed
 from ohmo.tools.workbench import Workbench
 
+Factory = Callable[[Workbench], Tool[Any]]
 CORE = (
     "AskUser",
     "Bash",
@@ -38,8 +42,10 @@ class Catalogue:
 
     revision = 1
 
-    def __init__(self, tools: Mapping[str, Tool[Any]]) -> None:
+    def __init__(self, tools: Mapping[str, Tool[Any]], broken: Sequence[str] = ()) -> None:
+        """``broken``: a line for each tool of another package that was skipped."""
         self._tools = tools
+        self.broken = tuple(broken)
 
     def tools(self) -> Mapping[str, Tool[Any]]:
         return self._tools
@@ -59,15 +65,14 @@ def load_tools(workbench: Workbench) -> Mapping[str, Tool[Any]]:
     for info in pkgutil.iter_modules(ohmo.tools.__path__):
         if info.ispkg:
             continue
-        factory: Callable[[Workbench], Tool[Any]] | None = getattr(
+        factory: Factory | None = getattr(
             importlib.import_module(f"ohmo.tools.{info.name}"), "TOOL", None
         )
         if factory is None:
             continue
-        ready: Callable[[Workbench], bool] | None = getattr(factory, "ready", None)
-        if ready is not None and not ready(workbench):  # what it would speak to is not there
+        tool = _made(factory, workbench)
+        if tool is None:
             continue
-        tool = factory(workbench)
         if tool.name in tools:
             raise ConfigError(
                 f"tools: {home[tool.name]} and {info.name} both call themselves {tool.name!r};"
@@ -75,6 +80,29 @@ def load_tools(workbench: Workbench) -> Mapping[str, Tool[Any]]:
             )
         tools[tool.name], home[tool.name] = tool, info.name
     return dict(sorted(tools.items()))
+
+
+def _made(factory: Factory, workbench: Workbench) -> Tool[Any] | None:
+    """None: what it would speak to is not there."""
+    ready: Callable[[Workbench], bool] | None = getattr(factory, "ready", None)
+    return factory(workbench) if ready is None or ready(workbench) else None
+
+
+def with_strangers(
+    tools: Mapping[str, Tool[Any]], workbench: Workbench, points: Iterable[EntryPoint] | None = None
+) -> Catalogue:
+    """And those that other packages offer. ``points``: None for those that are installed."""
+    made = dict(tools)
+    found = from_packages("ohmo.tools", "TOOL", type, taken=tools, points=points)
+    broken = list(found.broken)
+    for name, factory in found.found.items():
+        tool = outcome(partial(_made, cast("Factory", factory), workbench))
+        if isinstance(tool, Exception):
+            line = " ".join(f"{type(tool).__name__}: {tool}".split())
+            broken.append(f"the tool {name} of another package is skipped: {line}")
+        elif tool is not None:
+            made[name] = tool
+    return Catalogue(dict(sorted(made.items())), broken)
 
 
 def tool_specs(tools: Mapping[str, Tool[Any]]) -> tuple[ToolSpec, ...]:

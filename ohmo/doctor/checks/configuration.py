@@ -300,7 +300,11 @@ CHECKS = (
     Check("configuration.file", "config.yaml is right", file),
     Check("configuration.there", "there is a config.yaml", there),
     Check("configuration.edited", "no edit was forgotten", waiting),
-    Check("configuration.packages", "every channel package can be read", packages),
+    Check(
+        "configuration.packages",
+        "every package with channels, tools or providers can be read",
+        packages,
+    ),
     Check("configuration.workspace", "the workspace can be used", workspace, make_workspace),
     Check("configuration.wide", "the workspace is a place of its own", wide),
     Check("configuration.owner", "somebody hears of trouble", owner),
