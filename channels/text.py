@@ -305,6 +305,11 @@ def _host(address: str) -> str:
         return ""
 
 
+def some(number: int, thing: str) -> str:
+    """``1 note``, ``3 notes``."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
 # Times
 
 MINUTES = "%Y-%m-%d %H:%M"

@@ -11,6 +11,7 @@ from itertools import product
 from typing import Protocol
 
 from channels.record import record
+from channels.text import some
 from ohmo.context.usage import ContextPart, ContextUsage
 from ohmo.context.window import spec_tokens, step_tokens, tokens_of
 from ohmo.contracts.arrivals import Arrival, Wake
@@ -163,9 +164,7 @@ class Replaying:
             sizes[kind] += step_tokens(step)
             counts[kind] += 1
         parts += [
-            ContextPart(
-                "conversation", kind, tokens, f"{counts[kind]} step{'s' * (counts[kind] != 1)}"
-            )
+            ContextPart("conversation", kind, tokens, some(counts[kind], "step"))
             for kind, tokens in sizes.items()
             if tokens
         ]

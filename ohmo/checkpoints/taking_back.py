@@ -9,7 +9,7 @@ from pathlib import Path
 
 from channels.durable import write_whole
 from channels.record import record
-from channels.text import code_span, fenced
+from channels.text import code_span, fenced, some
 from ohmo.ambient import derived
 from ohmo.checkpoints.folders import Folders
 from ohmo.checkpoints.git import CannotKeep, Git
@@ -298,7 +298,7 @@ def _name(deed: Deed) -> str:
 def _fewer(count: int) -> str:
     if not count:
         return "Nothing was changed here of which a checkpoint is kept."
-    return f"Only {count} change{'' if count == 1 else 's'} of this conversation are kept."
+    return f"Only {some(count, 'change')} of this conversation are kept."
 
 
 def _listed(paths: Sequence[str]) -> str:

@@ -320,6 +320,9 @@ class _Prompt:
                 click.echo(clean_text(answer) if sys.stdout.isatty() else answer)
             else:
                 click.echo(f"ohmo: {ended_how(outcome)}: {clean(answer)}", err=True)
+            if outcome == "dead":
+                again = f"ohmo inbox retry {message.thread}/{message.seq}"
+                click.echo(f"ohmo: to try it again: {again}", err=True)
             return
         result: Json = {"event": "result"} if self._streams else {}
         result |= {"outcome": outcome, "text": answer}

@@ -103,11 +103,6 @@ def until(value: object, now: datetime | None = None) -> str:
     return f"in {ago(now.isoformat(), then)}"
 
 
-def some(number: int, thing: str) -> str:
-    """``1 note``, ``3 notes``."""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
 def ended_how(ending: str) -> str:
     """As a person calls the ending of a message."""
     return "failed" if ending == "dead" else ending

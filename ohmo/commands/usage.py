@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from channels.text import some
 from ohmo.commands.contract import MEMBERS, Command, Desk, Effect, Order, Reply
 from ohmo.contracts.messages import cost_words
 from ohmo.contracts.spending import Limit, Total, spent_words
@@ -18,7 +19,7 @@ async def run(order: Order, desk: Desk) -> Effect:
     for row in found.today:
         tokens = f"{row.sent} tokens in ({row.cached} from cache), {row.output} out"
         cost = cost_words(row.micro_usd, row.unpriced)
-        models.append(f"- {row.model}: {row.calls} call{'s' * (row.calls != 1)}, {tokens}, {cost}")
+        models.append(f"- {row.model}: {some(row.calls, 'call')}, {tokens}, {cost}")
     today = ["Today:", "", *models] if models else ["Nothing was spent today."]
     return Reply("\n".join([*here, "", *today] if here else today))
 

@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from channels.record import record
+from channels.text import some
 from ohmo.context.window import beginning
 
 NAMES = ("CLAUDE.md", ".claude/CLAUDE.md", "AGENTS.md")
@@ -64,7 +65,7 @@ def introduced(rules: ProjectRules, sent: str) -> str:
             continue
         followed.append(file)
         count = len(file.text.splitlines())
-        line = f"- `{file.path}`, {count} line{'' if count == 1 else 's'}"
+        line = f"- `{file.path}`, {some(count, 'line')}"
         whole = file.text in sent and not file.text.endswith(_cut_mark(file.path))
         lines.append(line if whole else f"{line}, cut: only its beginning is read")
     if not (lines or left_out):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from channels.record import record
+from channels.text import some
 
 
 @record
@@ -48,7 +49,7 @@ class ContextUsage:
             lines.append(f"{part.kind} {part.name}: {part.tokens}{source}")
         if self.shortened:
             before, after = self.shortened[-1]
-            times = f"{len(self.shortened)} time{'' if len(self.shortened) == 1 else 's'}"
+            times = some(len(self.shortened), "time")
             lines.append(f"made shorter {times}, last from about {before} to {after} tokens")
         if self.left_out:
             lines.append(f"{self.left_out} older steps are not sent any more")

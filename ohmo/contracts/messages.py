@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from channels.record import record
+from channels.text import some
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -182,8 +183,4 @@ def cost_words(micro_usd: int | None, unpriced: int) -> str:
     if unpriced and not micro_usd:
         return "price unknown"
     known = f"${(micro_usd or 0) / 1e6:.4f}"
-    return (
-        f"{known} and {unpriced} call{'' if unpriced == 1 else 's'} of unknown price"
-        if unpriced
-        else known
-    )
+    return f"{known} and {some(unpriced, 'call')} of unknown price" if unpriced else known

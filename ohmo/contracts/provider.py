@@ -108,6 +108,13 @@ class Notice:
 
 
 @record
+class Queued:
+    """Nothing is asked of the model before a rate limit allows it. Stays within the chain."""
+
+    line: str  # for the person who waits; empty: it is asked now
+
+
+@record
 class Restarted:
     """The answer begins anew: every delta so far is void."""
 
@@ -147,7 +154,7 @@ class Reply:
 
 
 #: Any number of the others, then exactly one Reply.
-ModelEvent = Delta | Notice | Restarted | Began | Billed | Reply
+ModelEvent = Delta | Notice | Queued | Restarted | Began | Billed | Reply
 
 #: Asks a model. Raises ProviderError subclasses only.
 Call = Callable[[ModelRequest], AsyncIterator[ModelEvent]]

@@ -87,15 +87,18 @@ class Limit:
         return " and ".join(told)
 
 
+_SPENT = "/usage (in a shell: ohmo usage) shows what was spent"  # who reads it may be at either
+
+
 def over_words(scope: Scope, limit: Limit, kind: str, spent: Total, need: Total) -> str:
     """A turn that ends because of it: which budget, what was spent, how to go on."""
     key = f"budgets.{KEYS[scope]}.{kind}"
     if (limit.tokens if kind == "tokens" else limit.micro_usd) == 0:
-        return f"{key} is 0, so no model may be asked; raise it in config.yaml, then say /retry"
+        return f"{key} is 0, so no model may be asked; raise it in config.yaml"
     next_call = f"{need.tokens:,} tokens" if kind == "tokens" else f"${need.micro_usd / 1e6:.4f}"
     return (
         f"the budget of {WHOSE[scope]} is used up: {limit.words(spent)} ({key}), and the next call"
-        f" may take {next_call}. {go_on(scope)} /usage shows what was spent"
+        f" may take {next_call}. {go_on(scope)} {_SPENT}"
     )
 
 
@@ -103,7 +106,7 @@ def near_words(scope: Scope, limit: Limit, spent: Total) -> str:
     """Told once when most of it is spent."""
     return (
         f"{limit.share(spent):.0%} of the budget of {WHOSE[scope]} is spent: {limit.words(spent)}"
-        f" (budgets.{KEYS[scope]}). {go_on(scope)} /usage shows what was spent."
+        f" (budgets.{KEYS[scope]}). {go_on(scope)} {_SPENT}."
     )
 
 
@@ -123,7 +126,7 @@ def spent_words(scope: Scope, total: Total, limit: Limit) -> str:
 
 def go_on(scope: Scope) -> str:
     """What a person can do."""
-    raise_it = f"raise budgets.{KEYS[scope]} in config.yaml and say /retry."
+    raise_it = f"raise budgets.{KEYS[scope]} in config.yaml."
     if scope in DAILY:
         return f"It begins anew at 00:00 UTC; to go on now, {raise_it}"
     if scope == "thread":

@@ -38,6 +38,7 @@ from ohmo.contracts.provider import (
     Delta,
     ModelRequest,
     Notice,
+    Queued,
     Reply,
     Restarted,
 )
@@ -177,7 +178,7 @@ class Reasoner:
                                 yield Status(turn, line)
                             case Restarted():
                                 yield TextReset(turn)
-                            case Began() | Billed():
+                            case Began() | Billed() | Queued():
                                 pass
                             case Reply():
                                 reply = event

@@ -16,7 +16,7 @@ import structlog
 from channels.contract import Address, Channel, Receipt
 from channels.errors import RateLimited
 from channels.payloads import clean
-from channels.text import code_span
+from channels.text import code_span, some
 from ohmo.contracts.messages import CallResult, ModelStep, ToolCall, ToolResult, Usage
 from ohmo.contracts.turns import TurnCost
 from ohmo.engine.executor import summary
@@ -227,7 +227,7 @@ class Activity:
 def outcome(result: ToolResult) -> str:
     """How a call ended, its result told in lines."""
     count = len(result.text.splitlines())
-    lines = "1 line" if count == 1 else f"{count} lines"
+    lines = some(count, "line")
     if not result.text.strip():
         lines = "no output"
     return f"✗ {lines}" if result.error else f"→ {lines}"
@@ -236,9 +236,8 @@ def outcome(result: ToolResult) -> str:
 def footer(tokens_in: int, tokens_out: int, seconds: float, turns: int, calls: int) -> str:
     """In and out tokens · seconds · turns of the model · calls of tools."""
     tokens = f"{_short(tokens_in)} in / {_short(tokens_out)} out"
-    turns_text = "1 turn" if turns == 1 else f"{turns} turns"
-    calls_text = "1 call" if calls == 1 else f"{calls} calls"
-    return f"_{tokens} · {max(0, round(seconds))} s · {turns_text} · {calls_text}_"
+    counts = f"{some(turns, 'turn')} · {some(calls, 'call')}"
+    return f"_{tokens} · {max(0, round(seconds))} s · {counts}_"
 
 
 def footnote(mode: Mode, cost: TurnCost, redact: Callable[[str], str] = str) -> str:

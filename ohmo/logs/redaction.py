@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection
 from itertools import pairwise
 from typing import Any, cast
 
+from ohmo.logs.searching import Hinted
+
 BLOT = "********"
 REDACTED = "[redacted]"  # the same in words that are rendered: asterisks are markup there
 # what a credential looks like, whoever wrote it into the line; the source is each issuer's page on
@@ -41,12 +43,27 @@ _SHAPES = (
     r"\b\d{10}\.[0-9a-f]{16}\.[0-9a-f]{64}\b",  # ours: the cookie of a browser
     r"(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*",  # JWT
 )
-_SHAPE = re.compile("|".join(_SHAPES), re.DOTALL)
-_IN_CONTEXT = re.compile(  # the word before it gives it away; that word stays
-    r"(?P<before>\b(?:Bearer|Basic)\s+(?!Info)"
-    r"|[?&](?:access_token|token|api_?key|key|code|secret|password)=)[^\s&@\"']{4,}"
-    r"|(?P<user>://[^/\s:@]*:)[^/\s@]+(?=@)",
-    re.IGNORECASE,
+SHAPES = Hinted(
+    re.compile("|".join(_SHAPES), re.DOTALL),
+    (
+        *("-----BEGIN ", "sk-", "sk_", "rk_", "whsec_", "xox", "xapp-", "https://hooks", "syt_"),
+        *("syl_", "syr_", "mct_", "mcr_", "gh[pousr]_", "github_pat_", "glpat-", "AKIA", "ASIA"),
+        *("AIza", r"ya29\.", "hf_", "npm_", "pypi-", "gsk_", "xai-", r"SG\.", "ohmo_", "eyJ"),
+    ),
+    (
+        (":[A-Za-z0-9_-]{30}", 6, 12),
+        (r"\.[\w-]{6}\.[\w-]{27}", 24, 28),
+        (r"\.[0-9a-f]{16}\.[0-9a-f]{64}", 10, 10),
+    ),
+)
+IN_CONTEXT = Hinted(
+    re.compile(  # the word before it gives it away; that word stays
+        r"(?P<before>\b(?:Bearer|Basic)\s+(?!Info)"
+        r"|[?&](?:access_token|token|api_?key|key|code|secret|password)=)[^\s&@\"']{4,}"
+        r"|(?P<user>://[^/\s:@]*:)[^/\s@]+(?=@)",
+        re.IGNORECASE,
+    ),
+    (r"bearer\s", r"basic\s", r"\?[a-z_]{3,12}=", "&[a-z_]{3,12}=", "://"),
 )
 _PRIVATE_FIELD = re.compile(
     r"(?:^|_)(?:token|password|secret|api_?key|authorization|cookie)$", re.IGNORECASE
@@ -62,30 +79,48 @@ _SHORTEST_IN_WORDS = 8  # what is shorter may be a word that people use
 _PLACES = "next page forward sync lock client request idempotency publickey"
 # a token that keeps a place, or tells two requests apart, opens nothing
 _TOKEN = "".join(f"(?<!{word})(?<!{word}[_-])" for word in _PLACES.split()) + "token"
-_NAMES = (
-    rf"{_TOKEN}|passw(?:or)?d|passphrase|pwd|credentials?"
-    r"|secret(?:[ _-]?access)?(?:[ _-]?key)?(?:_base)?"
-    r"|(?:api|access|account|private|signing|encryption|master)[ _-]?key"
+_KEYS = ("api", "access", "account", "private", "signing", "encryption", "master")
+_OTHERS = (
+    *("passw(?:or)?d", "passphrase", "pwd", "credentials?"),
+    "secret(?:[ _-]?access)?(?:[ _-]?key)?(?:_base)?",
+    *(f"{what}[ _-]?key" for what in _KEYS),
 )
-_NAMED = re.compile(
-    rf"""(?P<option>--(?:[a-z0-9]{{1,20}}-){{0,3}})?(?<!:)(?P<name>{_NAMES})
+_NAMES = "|".join((_TOKEN, *_OTHERS))
+_BEHIND = r"""(?:\\{0,3}["'`]?[ \t]{0,4}[:=>]|[ \t]{1,4}is[ \t])"""
+NAMED = Hinted(
+    re.compile(
+        rf"""(?P<option>--(?:[a-z0-9]{{1,20}}-){{0,3}})?(?<!:)(?P<name>{_NAMES})
     (?P<between>\\{{0,3}}["'`]?[ \t]{{0,4}}(?::=|=>|[=:](?![=:])|>)[ \t]{{0,4}}
       |[ \t]{{1,4}}is[ \t]{{1,4}}|(?(option)[ \t]{{1,4}}|(?!)))
     (?P<quote>\\{{0,3}}["'`])?
     (?P<value>(?(quote)[^"'`\n\\]{{1,200}}|[^\s"'`,;&<>(){{}}\[\]|\\]{{1,200}}))""",
-    re.IGNORECASE | re.VERBOSE,
+        re.IGNORECASE | re.VERBOSE,
+    ),
+    (
+        *(f"{name}{_BEHIND}" for name in ("token", *_OTHERS)),
+        f"--(?:[a-z0-9]{{1,20}}-){{0,3}}(?:{'|'.join(('token', *_OTHERS))})",
+    ),
 )
 _QUOTED, _BARE = re.compile(r"[^\"'`\n\\]*"), re.compile(r"[^\s\"'`,;&<>(){}\[\]|\\]*")
-_PLACED = re.compile(  # what is a secret by its place; ``a`` stays
-    r"(?P<a>\b(?P<scheme>Bearer|Basic|Token|ApiKey)[ \t]{1,4})"  # RFC 6750
-    r"(?P<value>[A-Za-z0-9_.~+/=-]{8,})"
-    r"|(?P<dsn>://[^/\s:@\"']{0,200}:)(?P<word>[^/\s@\"'`]{1,200})(?=@)"  # RFC 3986, 3.2.1
-    r"|(?P<netrc>\blogin[ \t]{1,9}\S{1,99}[ \t]{1,9}password[ \t]{1,9})(?P<pass>\S+)"
-    r"|(?P<curl>(?:-u|--user)[ =][\"']?[^\s:\"']{1,99}:)(?P<of>[^\s\"':]{6,})"
-    r"|(?P<link>/login\?code=|[?&]sig=)(?P<code>[\w%+/-]{16,})",  # ours; Azure's shared signature
-    re.IGNORECASE,
+PLACED = Hinted(
+    re.compile(  # what is a secret by its place; ``a`` stays
+        r"(?P<a>\b(?P<scheme>Bearer|Basic|Token|ApiKey)[ \t]{1,4})"  # RFC 6750
+        r"(?P<value>[A-Za-z0-9_.~+/=-]{8,})"
+        r"|(?P<dsn>://[^/\s:@\"']{0,200}:)(?P<word>[^/\s@\"'`]{1,200})(?=@)"  # RFC 3986, 3.2.1
+        r"|(?P<netrc>\blogin[ \t]{1,9}\S{1,99}[ \t]{1,9}password[ \t]{1,9})(?P<pass>\S+)"
+        r"|(?P<curl>(?:-u|--user)[ =][\"']?[^\s:\"']{1,99}:)(?P<of>[^\s\"':]{6,})"
+        r"|(?P<link>/login\?code=|[?&]sig=)(?P<code>[\w%+/-]{16,})",  # ours; Azure's signature
+        re.IGNORECASE,
+    ),
+    (
+        *(rf"{scheme}[ \t]" for scheme in ("bearer", "basic", "token", "apikey")),
+        *("://", r"login[ \t]", "-u[ =]", "--user[ =]", r"/login\?code=", r"\?sig=", "&sig="),
+    ),
 )
-_COOKIES = re.compile(r"(\bcookie[\"']?[ \t]{0,4}:[ \t]{0,4}[\"']?)([^\n\"']+)", re.IGNORECASE)
+COOKIES = Hinted(
+    re.compile(r"(\bcookie[\"']?[ \t]{0,4}:[ \t]{0,4}[\"']?)([^\n\"']+)", re.IGNORECASE),
+    ("cookie",),
+)
 _COOKIE = re.compile(r"([^\s=;]{1,99})=([^;\s\\]+)")
 _ATTRIBUTES = frozenset(("expires", "path", "domain", "max-age", "samesite"))  # RFC 6265, 4.1.1
 _ELSEWHERE = re.compile(  # a reference, a template, a path, a version, a time: not the thing itself
@@ -124,8 +159,8 @@ class Redactor:
             self._literal = re.compile("|".join(map(re.escape, longest_first))) if known else None
         if self._literal is not None:
             text = self._literal.sub(BLOT, text)
-        text = _SHAPE.sub(BLOT, _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text))
-        text = _IN_CONTEXT.sub(lambda match: f"{match['before'] or match['user']}{BLOT}", text)
+        text = SHAPES.sub(lambda _: BLOT, _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text))
+        text = IN_CONTEXT.sub(lambda match: f"{match['before'] or match['user']}{BLOT}", text)
         return without_assigned(text, BLOT)
 
     def words(self, text: str) -> str:
@@ -134,7 +169,7 @@ class Redactor:
         for value in sorted(self._secrets(), key=len, reverse=True):
             if len(value) >= _SHORTEST_IN_WORDS and value in text:
                 text = text.replace(value, REDACTED)
-        return without_assigned(_SHAPE.sub(REDACTED, text), REDACTED)
+        return without_assigned(SHAPES.sub(lambda _: REDACTED, text), REDACTED)
 
     def value(self, value: Any, field: str = "") -> Any:
         """The same for everything inside lists and mappings."""
@@ -165,11 +200,13 @@ def without_assigned(text: str, blot: str) -> str:
         groups = [group for group in found.groups() if group is not None]
         return f"{groups[0]}{blot}" if _is_in_place(found, groups[-1]) else found[0]
 
-    text = _COOKIES.sub(lambda found: found[1] + _COOKIE.sub(cookie, found[2]), text)
-    text = _PLACED.sub(placed, text)
+    text = COOKIES.sub(lambda found: found[1] + _COOKIE.sub(cookie, found[2]), text)
+    text = PLACED.sub(placed, text)
     parts: list[str] = []
     kept = at = 0
-    while (found := _NAMED.search(text, at)) is not None:
+    for start in NAMED.starts(text):
+        if start < at or (found := NAMED.pattern.match(text, start)) is None:
+            continue
         at = found.start("value")
         if _is_drawn(found, text, found["value"].replace(blot, "")[:64]):
             rest = (_QUOTED if found["quote"] else _BARE).match(text, found.end())

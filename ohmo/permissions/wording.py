@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 
-from channels.text import code_span, fenced, literal
+from channels.text import code_span, fenced, literal, some
 from ohmo.contracts.messages import Json, ToolCall
 from ohmo.contracts.tool import CallContext, Footprint
 from ohmo.permissions.rules import READERS, Ruling
@@ -50,8 +50,7 @@ def title_line(text: str) -> str:
     if over > 0:
         left.append(f"{over} characters")
     if more:
-        plural = "s" if len(more) > 1 else ""
-        left.append(f"{len(more)} line{plural}")
+        left.append(some(len(more), "line"))
     if not left:
         return line
     return f"{line[:_LONGEST_TITLE]}… (+{', '.join(left)})"

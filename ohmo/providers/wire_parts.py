@@ -48,6 +48,7 @@ from ohmo.contracts.provider import (
     ModelEvent,
     ModelRequest,
     Notice,
+    Queued,
     Quota,
     Reply,
     Restarted,
@@ -65,7 +66,7 @@ def says_something(event: ModelEvent) -> bool:
     match event:
         case Delta(text):
             return bool(text)
-        case Notice() | Restarted() | Began() | Billed() | Reply():
+        case Notice() | Queued() | Restarted() | Began() | Billed() | Reply():
             return False
 
 

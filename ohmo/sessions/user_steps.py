@@ -96,15 +96,23 @@ def asks_to_compact(arrivals: Sequence[Arrival]) -> list[str]:
     return found
 
 
+def _english(tokens: int) -> str:
+    """As many as English takes: four tokens for three words (OpenAI, "What are tokens?")."""
+    words = tokens * 3 // 4
+    return f"{round(words, 1 - len(str(words))) if words < 1000 else round(words, -2):,}"
+
+
 def compacted(tokens: Sequence[int], present: int) -> str:
     """What is said of a conversation that was made shorter; ``tokens``: before and after, empty: it
     was not, and has ``present``."""
     if not tokens:
-        return f"There is nothing here that could be made shorter (about {present} tokens)."
+        sent = f"about {present:,} tokens, some {_english(present)} words"
+        return f"There is nothing here that could be made shorter ({sent})."
     before, after = tokens
     return (
-        f"Made shorter: about {before} tokens before, {after} after. Nothing is deleted;"
-        " `/context` shows what is sent."
+        f"Made shorter: with each message the model is now sent about {after:,} tokens of this"
+        f" conversation (some {_english(after)} words), before it was {before:,} (some"
+        f" {_english(before)} words). Nothing is deleted; `/context` shows what is sent."
     )
 
 

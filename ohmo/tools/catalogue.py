@@ -16,7 +16,8 @@ from ohmo.contracts.provider import ToolSpec
 from ohmo.contracts.tool import Tool
 from ohmo.discovery import from_packages
 from ohmo.lifecycle import outcome
-from ohmo.tools.tool_search import ToolSearch, listed
+from ohmo.tools.results import description
+from ohmo.tools.tool_search import Absent, ToolSearch, listed
 from ohmo.tools.workbench import Workbench
 
 Factory = Callable[[Workbench], Tool[Any]]
@@ -59,8 +60,10 @@ class Catalogue:
 
 
 def load_tools(workbench: Workbench) -> Mapping[str, Tool[Any]]:
-    """All tools by name, sorted. Raises ConfigError when two modules export the same name."""
+    """All tools by name, sorted; ToolSearch says of those that are not set up what they want.
+    Raises ConfigError when two modules export the same name."""
     tools: dict[str, Tool[Any]] = {}
+    absent: list[Absent] = []
     home: dict[str, str] = {}
     for info in pkgutil.iter_modules(ohmo.tools.__path__):
         if info.ispkg:
@@ -72,6 +75,10 @@ def load_tools(workbench: Workbench) -> Mapping[str, Tool[Any]]:
             continue
         tool = _made(factory, workbench)
         if tool is None:
+            if wants := getattr(factory, "wants", ""):
+                name: str = getattr(factory, "name", "")
+                purpose = description(name, names="none")  # of houses that are configured
+                absent.append(Absent(ToolSpec(name, purpose, {}, deferred=True), wants))
             continue
         if tool.name in tools:
             raise ConfigError(
@@ -79,6 +86,8 @@ def load_tools(workbench: Workbench) -> Mapping[str, Tool[Any]]:
                 " remove one"
             )
         tools[tool.name], home[tool.name] = tool, info.name
+    if isinstance(search := tools.get(ToolSearch.name), ToolSearch):
+        search.absent = tuple(absent)
     return dict(sorted(tools.items()))
 
 

@@ -44,6 +44,7 @@ class ImageGenerationInput(BaseModel):
 class ImageGeneration(PydanticTool):
     name = "ImageGeneration"
     input = ImageGenerationInput
+    wants = "images.model in config.yaml"
 
     @staticmethod
     def ready(workbench: Workbench) -> bool:

@@ -37,6 +37,7 @@ class ImageToTextInput(BaseModel):
 class ImageToText(PydanticTool):
     name = "ImageToText"
     input = ImageToTextInput
+    wants = "a model that sees pictures, in profiles.NAME.models of config.yaml"
 
     @staticmethod
     def ready(workbench: Workbench) -> bool:

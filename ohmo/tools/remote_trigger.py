@@ -34,6 +34,7 @@ class RemoteTriggerInput(BaseModel):
 class RemoteTrigger(PydanticTool):
     name = "RemoteTrigger"
     input = RemoteTriggerInput
+    wants = "remotes in config.yaml"
 
     @staticmethod
     def ready(workbench: Workbench) -> bool:

@@ -45,6 +45,7 @@ _MOST_HIDDEN = 500
 _MOST_SETTINGS = 1 << 18  # bytes
 #: What branches, tags and objects are kept in, for all worktrees (gitrepository-layout(5)).
 _KEPT = ("objects", "refs", "packed-refs", "logs", "reftable", "shallow", "info/exclude")
+_HEAD = re.compile(rb"ref:\s*refs/|[0-9a-f]{40}")  # gitrepository-layout(5)
 _CARRIED = re.compile(
     r"core\.(?:repositoryformatversion|filemode|ignorecase|precomposeunicode|symlinks|autocrlf|eol"
     r"|trustctime|checkstat|bigfilethreshold)|extensions\.(?:objectformat|refstorage)"
@@ -226,6 +227,15 @@ def _still(judged: Sequence[Path]) -> Sequence[Path]:
         raise ToolError(f"{folder} is in no repository")
     if [Path(os.path.realpath(each)) for each in found.folders] != folders:
         raise exchanged(folder)
+    git = folders[0] / ".git"
+    head = git / "HEAD"
+    ours = git.is_dir() and not git.is_symlink() and not head.is_symlink()
+    if ours and _HEAD.match(content_of(head, _MOST_SETTINGS)) is None:
+        raise ToolError(
+            f"{head} is broken: it names neither a branch nor a commit, so git sees no repository"
+            " here. Have the person write into it what was checked out, such as ref:"
+            " refs/heads/main"
+        )
     if found.strange:
         raise ToolError(f"{folders[0]}: {found.strange} is not followed; look with git in Bash")
     return folders

@@ -12,6 +12,7 @@ from typing import cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from channels.record import record
 from ohmo.contracts.messages import ToolResult
 from ohmo.contracts.provider import ToolSpec
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
@@ -29,6 +30,14 @@ class ToolSearchInput(BaseModel):
     query: SafeText = Field(max_length=1_000)
 
 
+@record
+class Absent:
+    """A tool of the house that nobody has set up. ``wants``: what is to be written for it."""
+
+    spec: ToolSpec
+    wants: str
+
+
 class ToolSearch(PydanticTool):
     """``CallContext.tools`` are what there is, also for a turn that may use less than others."""
 
@@ -37,14 +46,19 @@ class ToolSearch(PydanticTool):
 
     def __init__(self, workbench: Workbench) -> None:  # noqa: ARG002 - as every tool
         self.description = description("ToolSearch")
+        self.absent: tuple[Absent, ...] = ()
 
     def footprint(self, arguments: ToolSearchInput, cwd: Path) -> Footprint:  # noqa: ARG002
         return Footprint(effect="none")
 
     async def run(self, arguments: ToolSearchInput, context: CallContext) -> ToolOutput:
         by_name = {tool.name: tool for tool in context.tools}
-        asked, missing = _named(arguments.query, by_name)
-        if asked or missing:
+        absent = {each.spec.name: each for each in self.absent}
+        all_names = by_name | {name: each.spec for name, each in absent.items()}
+        asked, missing = _named(arguments.query, all_names)
+        without = [absent[tool.name] for tool in asked if tool.name not in by_name]
+        asked = [tool for tool in asked if tool.name in by_name]
+        if asked or missing or without:
             matches = asked[:MOST_BY_NAME]
         else:
             unseen = [tool for tool in context.tools if tool.name in context.hidden]
@@ -53,7 +67,11 @@ class ToolSearch(PydanticTool):
                 for tool in context.tools
                 if tool.name not in context.hidden and tool.name != self.name
             ]
-            matches = ranked(arguments.query, unseen) or ranked(arguments.query, seen)
+            specs = [each.spec for each in self.absent]
+            best = ranked(arguments.query, [*unseen, *specs])
+            without = [absent[tool.name] for tool in best if tool.name not in by_name]
+            matches = [tool for tool in best if tool.name in by_name]
+            matches = matches or ranked(arguments.query, seen)
         lines: list[str] = []
         for tool in matches:
             hidden = tool.name in context.hidden
@@ -63,9 +81,13 @@ class ToolSearch(PydanticTool):
             close = nearest(name, list(by_name))
             meant = f"; did you mean {' or '.join(close)}?" if close else ""
             lines.append(f"- {name}: there is no such tool{meant}")
+        lines += [
+            f"- {each.spec.name}: not set up, so you cannot call it; say so. It wants {each.wants}"
+            for each in without
+        ]
         left_out = f"not brought, at most {MOST_BY_NAME} at once"
         lines += [f"- {tool.name}: {left_out}" for tool in asked[MOST_BY_NAME:]]
-        if not matches:
+        if not matches and not without:
             names = ", ".join(sorted(context.hidden)[:30]) or "none"
             return error_result(
                 context,

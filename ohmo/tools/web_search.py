@@ -42,6 +42,7 @@ class Found:
 class WebSearch(PydanticTool):
     name = "WebSearch"
     input = WebSearchInput
+    wants = "web_search.provider in config.yaml"
 
     @staticmethod
     def ready(workbench: Workbench) -> bool:

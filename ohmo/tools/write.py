@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from channels.text import some
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.tools.files import MOST, Coding, Opening, decode, encode, replace_file, windows_ends
 from ohmo.tools.inputs import PathText, PydanticTool
@@ -40,7 +41,7 @@ class Write(PydanticTool):
             content = arguments.content
             did = self._write(opening, target, content, context.thread)
             lines = content.count("\n") + (not content.endswith("\n") and bool(content))
-            return f"{did} {path} ({lines} line{'' if lines == 1 else 's'})"
+            return f"{did} {path} ({some(lines, 'line')})"
 
         return await change_in_thread(context, path, write, "nothing was written")
 

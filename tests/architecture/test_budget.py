@@ -11,9 +11,9 @@ from tests.architecture.test_walks import PAGE, ROOT, walks
 
 # As measured when the house was tidied (docs/decisions/0021), and what context, memory, budgets,
 # checkpoints and tools took (docs/decisions/0028).
-MODULES = 391 + 114
+MODULES = 391 + 116
 LINES = 76_920 + 16_400
-TEST_LINES = 90_800 + 12_900
+TEST_LINES = 90_800 + 13_100
 ROOMS = 50
 IN_A_ROOM = 15  # modules that are no item of a shelf
 # Rooms with more, by how much and why; may only shrink.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,10 @@ async def test_a_budget_ends_with_a_friendly_line_and_the_raised_key_lets_retry_
         assert "the budget of a day is used up" in told
         assert f"of {LIMIT:,} tokens (budgets.day.tokens)" in told
         assert "begins anew at 00:00 UTC" in told
+        assert "/retry" not in told  # a word for chats
+        assert "a shell: ohmo usage" in told
+        again = re.search(r"to try it again: ohmo (inbox retry \S+/\d+)\n", told)
+        assert again is not None, told
         await home.ohmo("-p", "four", "--resume", thread)
 
         notices = await told_to_the_owner(home)
@@ -87,8 +92,8 @@ async def test_a_budget_ends_with_a_friendly_line_and_the_raised_key_lets_retry_
 
         home.configure(home.written | {"budgets": {"day": {"tokens": 2 * LIMIT}}})
         await limit_is(home, 2 * LIMIT)
-        again = await home.ohmo("-p", "/retry", "--resume", thread)
-        assert again.code == 0, again.err
+        tried = await home.ohmo(*again[1].split())
+        assert tried.code == 0, tried.err
 
         async def answered() -> bool:
             shown = (await home.ohmo("sessions", "show", thread)).out

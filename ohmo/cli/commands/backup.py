@@ -20,8 +20,9 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def COMMAND(path: Path | None, media: bool, keep: int | None, listing: bool, as_json: bool) -> None:
     import ohmo
+    from channels.text import some
     from ohmo.cli.home_config import load_config
-    from ohmo.cli.show import as_json_text, some
+    from ohmo.cli.show import as_json_text
     from ohmo.storefile.archive import backups, make_backup, prune
 
     config, now = load_config(), datetime.now(UTC)

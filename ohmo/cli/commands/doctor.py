@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ohmo.cli.show import as_json_text, clean, some
+from channels.text import some
+from ohmo.cli.show import as_json_text, clean
 
 if TYPE_CHECKING:
     from ohmo.doctor.check import Kept

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from channels.text import some
 from ohmo.cli.connect import connect_or_open
 from ohmo.cli.show import (
     Columns,
@@ -15,7 +16,6 @@ from ohmo.cli.show import (
     clean,
     client_options,
     print_rows,
-    some,
 )
 
 _STATES = (

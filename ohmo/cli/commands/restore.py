@@ -67,7 +67,7 @@ def COMMAND(path: Path, as_json: bool) -> None:
 def _told(count: int, unsent: int, *, later: bool, lost: Path | None) -> list[str]:
     """What became of the messages that were open, and whether a platform may tell some of them
     again. ``lost``: where a store lies that could not be read whole."""
-    from ohmo.cli.show import some
+    from channels.text import some
 
     lines: list[str] = []
     if count:

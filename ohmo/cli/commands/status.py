@@ -8,18 +8,22 @@ from typing import Any
 import click
 
 from ohmo.cli.connect import connect
-from ohmo.cli.show import Columns, ago, as_json_text, clean, client_options, moment, print_rows
+from ohmo.cli.show import (
+    Columns,
+    ago,
+    as_json_text,
+    clean,
+    client_options,
+    ended_how,
+    moment,
+    print_rows,
+)
 from ohmo.contracts.messages import cost_words
 
 # Seconds: a probe has to say no before whoever probes gives it up (5 s in our manifests).
 PROBE = 4.0
 ANSWER = 10.0
-_STATES = {
-    "taken": "being answered",
-    "dead": "failed",
-    "ready": "to be sent",
-    "sending": "being sent",
-}
+_STATES = {"taken": "being answered", "ready": "to be sent", "sending": "being sent"}
 
 
 @click.command("status", help=__doc__)
@@ -98,5 +102,5 @@ def _counts(table: dict[str, int]) -> str:
     counts: list[str] = []
     for state, number in table.items():
         if number:
-            counts.append(f"{number} {_STATES.get(state, state)}")
+            counts.append(f"{number} {_STATES.get(state, ended_how(state))}")
     return ", ".join(counts) or "none"

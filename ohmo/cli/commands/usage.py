@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import click
 
+from channels.text import some
 from ohmo.cli.connect import connect_or_open
-from ohmo.cli.show import Columns, Row, address, as_json_text, client_options, print_rows, some
+from ohmo.cli.show import Columns, Row, address, as_json_text, client_options, print_rows
 from ohmo.contracts.messages import cost_words
 
 

@@ -296,6 +296,17 @@ def _shadows_path(higher: str, lower: str) -> bool:
     return lower.startswith(higher[:-2]) and ".." not in lower.split("/")
 
 
+@needs(config)
+def tools(_: Facts, config: Config) -> Finding:
+    """The model says the same when it looks for one of them."""
+    keys = {"WebSearch (web_search.provider)": config.web_search.provider}
+    keys["ImageGeneration (images.model)"] = config.written.images.model
+    absent = [tool for tool, value in keys.items() if value is None]
+    if not absent or config.file is None:
+        return ok()
+    return note(f"not set up: {', '.join(absent)}", "docs/tools.md says what each wants, if wanted")
+
+
 CHECKS = (
     Check("configuration.file", "config.yaml is right", file),
     Check("configuration.there", "there is a config.yaml", there),
@@ -314,6 +325,7 @@ CHECKS = (
     Check("configuration.conflicts", "no rule beats another whole", rules_agree),
     Check("configuration.unmatched", "every rule can match something", rules_match),
     Check("configuration.zone", "the time zone is known", zone),
+    Check("configuration.tools", "tools that speak to a service have one", tools),
     Check("configuration.port", "the port is free", port),
     Check("configuration.listen", "nobody else can reach the API", listen),
     Check("configuration.backups", "backups are made", backups),

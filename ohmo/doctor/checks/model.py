@@ -7,9 +7,22 @@ import asyncio
 from ohmo.config.load import Config
 from ohmo.contracts.spending import KEYS
 from ohmo.discovery import scan
-from ohmo.doctor.check import Check, Facts, Finding, config, needs, note, ok, problem, skipped
+from ohmo.doctor.check import (
+    Check,
+    Facts,
+    Finding,
+    config,
+    needs,
+    note,
+    ok,
+    problem,
+    skipped,
+    warning,
+)
 from ohmo.providers.build import manifests, prices_of, try_model
 from ohmo.providers.middleware.priced import price_of
+
+ONE_REQUEST = 12_000  # tokens: the first of a conversation, and the longest answer it may get
 
 
 @needs(config)
@@ -85,9 +98,31 @@ def budgets(_: Facts, config: Config) -> Finding:
         for model in profile.models or usual:
             if model != "offline" and price_of(model, prices) is None:
                 return problem(
-                    f"budgets in usd cannot hold {model}: nobody knows its price",
-                    f"give {model} its price under pricing:, or set tokens: in the budgets",
+                    f"{model} has no known price, so what it costs counts as nothing and no budget"
+                    " in usd stops it",
+                    "write its price under pricing: in config.yaml (dollars per million tokens),"
+                    " or bound it by tokens: in budgets: instead of usd:",
                 )
+    return ok()
+
+
+@needs(config)
+def rate(_: Facts, config: Config) -> Finding:
+    profiles = {config.profile_name: config.profile, **dict(config.fallback)}
+    for name, profile in profiles.items():
+        tokens = profile.rate.tokens
+        if tokens is not None and tokens < ONE_REQUEST:
+            return warning(
+                f"profiles.{name}.rate.tokens: {tokens} is less than one request with its longest"
+                f" answer takes (about {ONE_REQUEST}): one is asked each minute",
+                "write what the provider's plan lets you use in a minute, or null",
+            )
+        if profile.rate.requests == 1:
+            return warning(
+                f"profiles.{name}.rate.requests: 1 is less than an answer with one tool takes (2):"
+                " it takes a minute or more",
+                "write what the provider's plan lets you ask in a minute, or null",
+            )
     return ok()
 
 
@@ -114,6 +149,7 @@ CHECKS = (
     Check("model.key", "there is a way to a model", key),
     Check("model.chain", "the fallback is another one", chain),
     Check("model.budgets", "budgets can be kept", budgets),
+    Check("model.rate", "a question fits into the rate limit", rate),
     Check("model.wire", "the key travels encrypted", wire),
     _live(0),
     _live(1),

@@ -7,6 +7,7 @@ import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from channels.text import some
 from ohmo.doctor.check import (
     Check,
     Facts,
@@ -116,7 +117,7 @@ def errors(facts: Facts) -> Finding:
         return ok()
     last = found[-1]
     return warning(
-        f"{len(found)} error{'s' * (len(found) != 1)} in the log within the last hour, the last:"
+        f"{some(len(found), 'error')} in the log within the last hour, the last:"
         f" {last.get('event')} {last.get('error', '')}".rstrip(),
         "ohmo logs --level error",
     )

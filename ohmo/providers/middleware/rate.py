@@ -12,16 +12,19 @@ from operator import attrgetter
 from typing import Any
 
 from channels.record import Recent, record
+from channels.text import some
 from ohmo.config.agent import Rate
 from ohmo.contracts.errors import Overloaded
 from ohmo.contracts.messages import Usage
-from ohmo.contracts.provider import Began, Billed, Call, ModelEvent, ModelRequest, Reply
+from ohmo.contracts.provider import Began, Billed, Call, ModelEvent, ModelRequest, Queued, Reply
 from ohmo.providers.middleware.link import LinkManifest, Patience
 from ohmo.providers.wire_parts import streaming
 
 MINUTE = 60.0  # seconds
 RESERVE = 4  # calls nobody waits for leave one part in so many to people
 NEXT = 10.0  # seconds by which a thread's next call stands behind each of it that waits
+TELL = 10.0  # seconds; shorter waits are not worth a line
+AGAIN = 120.0  # seconds between two lines
 MODELS = 64  # whose limits are remembered
 
 
@@ -152,27 +155,48 @@ class ModelLimits:
 class RateLimit:
     """``rate``: of the profile. Whoever waits does so in the order in which they came, a thread's
     second call some seconds later; calls of jobs and those nobody waits for a minute later, and
-    until then they leave room for people. ``tokens``: reckons what a request takes.
+    until then they leave room for people. A long wait is told as Queued. ``tokens``: reckons what a
+    request takes. ``profile``: its name.
 
     Raises Overloaded, also before anything is asked when the endpoint wants to be left alone for
     longer than anybody waits; now and then one call looks whether that is still so."""
 
     def __init__(
-        self, rate: Rate, tokens: Callable[[ModelRequest], int], patience: Patience
+        self,
+        rate: Rate,
+        tokens: Callable[[ModelRequest], int],
+        patience: Patience,
+        profile: str = "default",
     ) -> None:
         self._tokens = tokens
         self._patience = patience
+        self._profile = profile
         self._minutes = {"requests": Minute(rate.requests), "tokens": Minute(rate.tokens)}
         self._models = Recent[str, ModelLimits](MODELS)
         self._queue: list[Asked] = []
         self._changed = asyncio.Event()  # each waits for the next one
 
     async def __call__(self, request: ModelRequest, ask: Call) -> AsyncIterator[ModelEvent]:
-        asked = await self._admitted(request)
+        asked = self._queued(request)
         limits = asked.limits
+        tell, told = self._patience.clock() + TELL, False
+        try:
+            while (wait := self._wait(asked)) > 0:
+                now = self._patience.clock()
+                if now >= tell or (not told and TELL <= wait < inf):
+                    tell, told = now + AGAIN, True
+                    yield Queued(self._words(asked))
+                else:
+                    await self._change(min(wait, tell - now))
+        finally:
+            self._queue.remove(asked)
+            self._tell()
+        self._send(asked)
         usage: Usage | None = None
         reckoned = 0  # of an answer that breaks off before it says what it took
         try:
+            if told:
+                yield Queued("")
             async with streaming(ask, request) as events:
                 async for event in events:
                     if isinstance(event, Began):
@@ -199,7 +223,7 @@ class RateLimit:
             self._minutes["tokens"].take(asked, took, self._patience.clock() + MINUTE)
             self._tell()
 
-    async def _admitted(self, request: ModelRequest) -> Asked:
+    def _queued(self, request: ModelRequest) -> Asked:
         now = self._patience.clock()
         if request.model not in self._models:
             self._models[request.model] = ModelLimits(request.model)
@@ -214,23 +238,13 @@ class RateLimit:
         due = now + NEXT * waiting + MINUTE * patient
         asked = Asked(limits, thread, takes, due, patient)
         insort(self._queue, asked, key=attrgetter("due"))
-        try:
-            while (wait := self._wait(asked)) > 0:
-                await self._change(wait)
-        finally:
-            self._queue.remove(asked)
-            self._tell()
-        self._send(asked)
         return asked
 
     def _wait(self, asked: Asked) -> float:
         """Seconds until it may go, as far as that is known."""
         now = self._patience.clock()
-        for other in self._queue:
-            if other is asked:
-                break
-            if other.limits is asked.limits or not other.wait(now):
-                return inf  # it lets know when it goes
+        if self._before(asked):
+            return inf  # it lets know when it goes
         held = asked.wait(now)
         longest = self._patience.deadline
         if held > longest:
@@ -240,13 +254,41 @@ class RateLimit:
             asked.looks = True
             asked.limits.heard = now  # the others do not
             held = 0.0
+        wait = max(held, *self._own(asked).values())
+        return min(wait, asked.due - now) if asked.leaves_room(now) else wait
+
+    def _before(self, asked: Asked) -> list[Asked]:
+        """Those it stands behind."""
+        now = self._patience.clock()
+        ahead = self._queue[: self._queue.index(asked)]
+        return [each for each in ahead if each.limits is asked.limits or not each.wait(now)]
+
+    def _own(self, asked: Asked) -> dict[str, float]:
+        """Seconds that each limit of the profile wants."""
+        now = self._patience.clock()
         patient = asked.leaves_room(now)
-        waits = [
-            minute.wait(asked.takes[kind], now, patient=patient)
+        return {
+            kind: minute.wait(asked.takes[kind], now, patient=patient)
             for kind, minute in self._minutes.items()
-        ]
-        wait = max(held, *waits)
-        return min(wait, asked.due - now) if patient else wait
+        }
+
+    def _words(self, asked: Asked) -> str:
+        """What it waits for."""
+        ahead = self._before(asked)
+        first = ahead[0] if ahead else asked
+        held, own = first.wait(self._patience.clock()), self._own(first)
+        kind = max(own, key=lambda kind: own[kind])
+        wait = max(held, own[kind])
+        how_long = f" for about {wait:.0f} s" if wait < inf else ""
+        if ahead:
+            how_long = f" behind {some(len(ahead), 'call')}"
+        if held > own[kind]:
+            why = f"the endpoint says that the rate limit of {first.limits.model} is used up"
+        else:
+            most = some(self._minutes[kind].limit or 0, kind.removesuffix("s"))
+            key = f"profiles.{self._profile}.rate.{kind}"
+            why = f"ohmo asks for no more than {most} a minute ({key})"
+        return f"{asked.limits.model} is not asked yet: {why}. Waiting{how_long}."
 
     def _send(self, asked: Asked) -> None:
         asked.limits.send(asked)
@@ -281,6 +323,8 @@ class RateLimit:
 
 LINK = LinkManifest(
     "rate",
-    lambda parts: RateLimit(parts.endpoint.rate, parts.tokens, parts.patience),
+    lambda parts: RateLimit(
+        parts.endpoint.rate, parts.tokens, parts.patience, parts.endpoint.profile
+    ),
     after=("fallback", "tiers", "retry", "repair", "budget", "unprefixed"),
 )

@@ -9,7 +9,16 @@ from dataclasses import replace
 from ohmo.ambient import NewId
 from ohmo.contracts.errors import Empty, ProviderError
 from ohmo.contracts.messages import ModelStep, Text, ToolCall
-from ohmo.contracts.provider import Call, Delta, ModelEvent, ModelRequest, Notice, Reply, Restarted
+from ohmo.contracts.provider import (
+    Call,
+    Delta,
+    ModelEvent,
+    ModelRequest,
+    Notice,
+    Queued,
+    Reply,
+    Restarted,
+)
 from ohmo.providers.middleware.judgement import Judged, judge, once_more, tool_name
 from ohmo.providers.middleware.link import LinkManifest
 from ohmo.providers.middleware.recovery import Fault
@@ -66,7 +75,7 @@ class Repair:
                             names = [tool.name for tool in request.every]
                             step = whole(event.step, names, self._new_id)
                             again = replace(event, step=step)
-                        elif isinstance(event, Notice):
+                        elif isinstance(event, Notice | Queued):
                             yield event
             except ProviderError:  # what there is must do
                 judged = replace(judged, fault=None)

@@ -1,4 +1,4 @@
-"""Tells the person who waits that a model is silent."""
+"""Tells the person who waits that a model is silent, or that it is not asked yet."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from ohmo.contracts.provider import Call, Link, ModelEvent, ModelRequest, Notice, Reply
+from ohmo.contracts.provider import Call, Link, ModelEvent, ModelRequest, Notice, Queued, Reply
 from ohmo.providers.middleware.link import LinkManifest
 from ohmo.providers.wire_parts import says_something, streaming
 
@@ -14,13 +14,14 @@ from ohmo.providers.wire_parts import says_something, streaming
 def waiting(*, first: float = 25.0, then: float = 120.0) -> Link:
     """A Notice after ``first`` seconds without any event, and every ``then`` seconds further, until
     the model says something (and again after it began anew). An answer that has begun is visible by
-    itself and bounded by the endpoint's ``silence``."""
+    itself and bounded by the endpoint's ``silence``; of a request that is ``Queued`` its own line
+    is told."""
 
     async def watched(request: ModelRequest, ask: Call) -> AsyncIterator[ModelEvent]:
         async with streaming(ask, request) as events:
-            silent = True
+            silent, queued = True, False
             while True:
-                if not silent:
+                if queued or not silent:
                     event = await anext(events, None)
                 else:
                     coming = asyncio.ensure_future(anext(events, None))
@@ -38,6 +39,11 @@ def waiting(*, first: float = 25.0, then: float = 120.0) -> Link:
                                 await coming
                 if event is None:
                     return
+                if isinstance(event, Queued):
+                    queued = bool(event.line)
+                    if queued:
+                        yield Notice(event.line)
+                    continue
                 silent = not (isinstance(event, Reply) or says_something(event))
                 yield event
 

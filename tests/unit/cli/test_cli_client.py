@@ -113,10 +113,13 @@ async def test_a_question_of_the_agent_is_refused_too(home: Path) -> None:
         assert "Red or blue?" in said.err
 
 
-async def test_a_failed_turn_is_one_line_and_code_1(home: Path) -> None:
+async def test_a_failed_turn_says_why_and_what_tries_it_again_and_has_code_1(home: Path) -> None:
     async with keyboard(AnsweringHouse(fails="no model answers"), home) as ohmo:
         said = await ohmo("-p", "hello")
-        assert (said.code, said.out, said.err) == (1, "", "ohmo: failed: no model answers\n")
+        assert (said.code, said.out) == (1, "")
+        why, again = said.err.splitlines()
+        assert why == "ohmo: failed: no model answers"
+        assert re.fullmatch(r"ohmo: to try it again: ohmo inbox retry \S+/\d+", again)
 
 
 async def test_model_and_mode_and_place_are_passed_on(home: Path) -> None:

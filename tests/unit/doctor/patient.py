@@ -32,6 +32,8 @@ workspace: @WORK
 permissions: {allow: ["Bash(git status:*)"]}
 owner: ["telegram:1"]
 cron: {timezone: Europe/Berlin}
+web_search: {provider: searxng, url: "http://127.0.0.1:3"}
+images: {model: picture-1, base_url: "http://127.0.0.1:4"}
 channels:
   telegram: {enabled: true, groups: open}
 """

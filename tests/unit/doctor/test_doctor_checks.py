@@ -403,6 +403,11 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
         "ohmo[otel]",
         frozenset(),
     ),
+    "configuration.tools": (
+        edit('web_search: {provider: searxng, url: "http://127.0.0.1:3"}\n', ""),
+        "docs/tools.md",
+        frozenset(),
+    ),
     "model.key": (
         lambda p: (
             p.environ.pop("OPENAI_API_KEY"),
@@ -423,6 +428,11 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
     "model.budgets": (
         edit("workspace:", "budgets: {day: {usd: 5}}\nworkspace:"),
         "pricing:",
+        frozenset(),
+    ),
+    "model.rate": (
+        edit("fallback: [second]}", "fallback: [second], rate: {tokens: 5000}}"),
+        "in a minute, or null",
         frozenset(),
     ),
     "model.wire": (edit("http://127.0.0.1:1", "http://gateway.example"), "https://", frozenset()),
@@ -551,6 +561,42 @@ def test_every_check_has_a_test_that_breaks_it() -> None:
     names = [check.name for check in checks()]
     assert len(names) == len(set(names)) >= 40
     assert set(BREAKS) == set(names) - LIVE
+
+
+@pytest.mark.parametrize(
+    ("rate", "says"),
+    [
+        ("tokens: 5000", "5000 is less than one request with its longest answer takes"),
+        ("requests: 1", "1 is less than an answer with one tool takes (2)"),
+        ("requests: 50, tokens: 200000", ""),
+    ],
+)
+def test_a_rate_into_which_little_fits_is_told_with_its_key(
+    patient: Patient, rate: str, says: str
+) -> None:
+    patient.config("models: [fake-2]", f"models: [fake-2], rate: {{{rate}}}")
+    found = {one.check.name: one.finding for one in examine(patient.facts())}["model.rate"]
+    key = rate.partition(":")[0]
+    assert (f"profiles.second.rate.{key}: {says}" in found.text) if says else found.state == "ok"
+
+
+def test_tools_that_nobody_has_set_up_are_named_with_their_keys(patient: Patient) -> None:
+    patient.config('web_search: {provider: searxng, url: "http://127.0.0.1:3"}\n', "")
+    patient.config('images: {model: picture-1, base_url: "http://127.0.0.1:4"}\n', "")
+    found = {one.check.name: one.finding for one in examine(patient.facts())}
+    absent = "WebSearch (web_search.provider), ImageGeneration (images.model)"
+    assert found["configuration.tools"].text == f"not set up: {absent}"
+    assert found["configuration.tools"].state == "note"
+
+
+def test_a_budget_in_dollars_says_what_a_model_without_a_price_does_to_it(patient: Patient) -> None:
+    patient.config("workspace:", "budgets: {day: {usd: 5}}\nworkspace:")
+    found = {one.check.name: one.finding for one in examine(patient.facts())}["model.budgets"]
+    assert found.text == (
+        "fake-1 has no known price, so what it costs counts as nothing and no budget in usd stops"
+        " it"
+    )
+    assert "dollars per million tokens" in found.next
 
 
 def test_nothing_is_wrong_with_the_healthy(patient: Patient) -> None:

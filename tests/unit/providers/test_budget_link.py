@@ -119,7 +119,8 @@ async def test_a_call_that_may_take_more_than_is_left_is_not_made() -> None:
     assert str(refused.value) == (
         "the budget of this conversation is used up: 180 of 300 tokens (budgets.thread.tokens), and"
         " the next call may take 150 tokens. /new begins one with a budget of its own; to go on in"
-        " this one, raise budgets.thread in config.yaml and say /retry. /usage shows what was spent"
+        " this one, raise budgets.thread in config.yaml. /usage (in a shell: ohmo usage) shows what was"
+        " spent"
     )
     await scene.turn(replace(REQUEST, payer=Payer("t2", "th2")))  # another conversation
     await scene.turn(replace(REQUEST, payer=replace(ADA, session="th1.7")))  # after /new
@@ -145,9 +146,7 @@ async def test_a_budget_of_nothing_lets_nothing_be_asked(limit: Limit, key: str)
     scene = Scene({"turn": limit})
     with pytest.raises(OverBudget) as refused:
         await scene.turn()
-    assert str(refused.value) == (
-        f"{key} is 0, so no model may be asked; raise it in config.yaml, then say /retry"
-    )
+    assert str(refused.value) == (f"{key} is 0, so no model may be asked; raise it in config.yaml")
     assert scene.asked == 0
 
 

@@ -17,10 +17,19 @@ from hypothesis import strategies as st
 from ohmo.config.agent import Rate
 from ohmo.contracts.errors import OutOfReach, Overloaded, ProviderError
 from ohmo.contracts.messages import ModelStep, Text, Usage
-from ohmo.contracts.provider import Began, ModelEvent, ModelRequest, Notice, Payer, Quota, Reply
+from ohmo.contracts.provider import (
+    Began,
+    ModelEvent,
+    ModelRequest,
+    Notice,
+    Payer,
+    Queued,
+    Quota,
+    Reply,
+)
 from ohmo.lifecycle import failure_of
 from ohmo.providers.middleware.link import Patience, linked
-from ohmo.providers.middleware.rate import MINUTE, RateLimit
+from ohmo.providers.middleware.rate import MINUTE, TELL, RateLimit
 from ohmo.providers.middleware.retry import retry
 from ohmo.providers.middleware.waiting import waiting
 from ohmo.providers.wire_parts import began, streaming
@@ -212,15 +221,59 @@ async def test_whoever_gives_up_leaves_at_once_and_the_next_takes_the_place() ->
         assert scene.threads == ["", "b"]
 
 
-async def test_a_person_who_waits_reads_that_they_wait() -> None:
+WAITS = "m-1 is not asked yet: ohmo asks for no more than 1 request a minute"
+
+
+async def test_a_person_who_waits_reads_for_which_limit_and_then_hears_of_the_model() -> None:
+    """The time that the model itself is silent begins when it is asked."""
     scene = Scene(Rate(requests=1))
     await scene.ask()
+    scene.hold = asyncio.Event()
     told = linked([waiting(first=0.01, then=60.0), scene.link], scene.model)
     async with asyncio.timeout(5), streaming(told, REQUEST) as events:
+        first = await anext(events)
+        key = "(profiles.default.rate.requests)"
+        assert first == Notice(f"{WAITS} {key}. Waiting for about 60 s.")
+        assert len(scene.asked) == 1
+        further = asyncio.ensure_future(anext(events))
+        await asyncio.sleep(0.1)
+        assert not further.done()  # silent about the model, which nobody has asked
+        await scene.move(MINUTE + 0.1)
+        assert await further == Began()
+        assert await anext(events) == Notice("m-1 has not answered for 0 s. Still waiting.")
+        scene.hold.set()
+        assert isinstance(await anext(events), Reply)
+
+
+async def test_whoever_stands_behind_others_reads_it_and_again_after_two_minutes() -> None:
+    scene = Scene(Rate(requests=1))
+    await scene.ask()
+    lines: list[str] = []
+
+    async def told(request: ModelRequest) -> None:
+        async with streaming(partial(scene.link, ask=scene.model), request) as events:
+            lines.extend([event.line async for event in events if isinstance(event, Queued)])
+
+    async with scene.asking(of("a"), of("b"), of("c")):
+        last = asyncio.create_task(told(of("d")))
+        await scene.move()
+        assert lines == []
+        await scene.move(TELL)  # not at once: who stands before it may go soon
+        for _ in range(4):
+            await scene.move(MINUTE + 0.1)
+        await last
+    waited = [line.rpartition(". ")[2] for line in lines]
+    assert waited == ["Waiting behind 3 calls.", "Waiting behind 1 call.", ""]
+
+
+async def test_a_limit_that_the_endpoint_names_is_not_said_to_be_a_key() -> None:
+    scene = Scene(Rate(requests=10))
+    scene.began = quota(0, 30.0)
+    await scene.ask()
+    async with streaming(partial(scene.link, ask=scene.model), REQUEST) as events:
         event = await anext(events)
-    assert isinstance(event, Notice)
-    assert "Still waiting" in event.line
-    assert len(scene.asked) == 1
+    says = "m-1 is not asked yet: the endpoint says that the rate limit of m-1 is used up."
+    assert event == Queued(f"{says} Waiting for about 30 s.")
 
 
 async def test_what_the_endpoint_leaves_is_never_passed_also_by_those_on_their_way() -> None:

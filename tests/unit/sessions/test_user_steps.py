@@ -23,7 +23,7 @@ from channels.contract import (
 from ohmo.contracts.arrivals import Wake
 from ohmo.contracts.messages import Image, Text, UserStep
 from ohmo.media import Media, media_folder, safe_name
-from ohmo.sessions.user_steps import AFTER, LONGEST, StepWriter
+from ohmo.sessions.user_steps import AFTER, LONGEST, StepWriter, compacted
 from tests.makers import inbound
 
 PLACE = Address("slack", "T1", ChatId("C1"))
@@ -120,3 +120,14 @@ def test_a_name_cannot_write_a_line_of_its_own(private: bool) -> None:
             for line in lines
             if line.startswith(("Ada (U1)", "[End of the context", "c,")) and line != AFTER
         ]
+
+
+def test_a_shorter_conversation_is_told_in_tokens_and_in_words_a_person_can_picture() -> None:
+    assert compacted((24_000, 3_100), 3_100) == (
+        "Made shorter: with each message the model is now sent about 3,100 tokens of this"
+        " conversation (some 2,300 words), before it was 24,000 (some 18,000 words). Nothing is"
+        " deleted; `/context` shows what is sent."
+    )
+    assert compacted((), 17) == (
+        "There is nothing here that could be made shorter (about 17 tokens, some 10 words)."
+    )

@@ -142,6 +142,18 @@ async def test_another_folder_and_a_worktree_are_repositories_too(
     assert below.text == "## main\n M a.py"
 
 
+@pytest.mark.parametrize("content", ["", "refs/heads/main\n", "\0\0\0\0"])
+async def test_a_broken_head_is_one_clear_line(call: Call, repository: Path, content: str) -> None:
+    head = repository / ".git" / "HEAD"
+    head.write_text(content)
+    for name in ("GitStatus", "GitDiff", "GitLog"):
+        told = await call(name)
+        assert told.error
+        assert told.text.startswith(f"{head} is broken: it names neither a branch nor a commit")
+        assert "\n" not in told.text
+        assert "fatal" not in told.text
+
+
 async def test_what_git_is_in_the_middle_of_is_told(call: Call, repository: Path, git: Git) -> None:
     git("commit", "-qam", "third")
     git("checkout", "-qb", "side", "v2")

@@ -90,6 +90,11 @@ async def test_a_name_that_is_not_there_is_said_with_the_nearest_and_the_others_
     assert alone.tools == ()
 
 
+async def test_what_is_not_set_up_costs_no_byte_of_the_prompt(bench: Workbench) -> None:
+    there = tool_specs(load_tools(bench))
+    assert "WebSearch" not in "".join(tool.name + tool.description for tool in there)
+
+
 async def test_a_tool_that_is_there_already_is_not_brought_again(
     call: Call, context: CallContext
 ) -> None:
@@ -100,6 +105,26 @@ async def test_a_tool_that_is_there_already_is_not_brought_again(
     )
     assert result.tools == ("Brief",)
     assert result.text.count("you have it already") == 2
+
+
+@pytest.mark.parametrize(
+    ("query", "tool", "wants"),
+    [
+        ("search the web for hotels", "WebSearch", "web_search.provider in config.yaml"),
+        ("select:WebSearch", "WebSearch", "web_search.provider in config.yaml"),
+        ("generate an image", "ImageGeneration", "images.model in config.yaml"),
+        ("trigger a remote house", "RemoteTrigger", "remotes in config.yaml"),
+    ],
+)
+async def test_a_tool_that_nobody_has_set_up_is_told_of_with_its_key_when_it_is_looked_for(
+    call: Call, context: CallContext, query: str, tool: str, wants: str
+) -> None:
+    result = await call("ToolSearch", context=knowing(context), query=query)
+    assert not result.error
+    assert f"- {tool}: not set up, so you cannot call it; say so. It wants {wants}" in result.text
+    assert tool not in result.tools
+    other = await call("ToolSearch", context=knowing(context), query="make a scheduled job")
+    assert "not set up" not in other.text
 
 
 @pytest.mark.parametrize(
