@@ -1,12 +1,11 @@
 """What a secret looks like is found where it can begin and nowhere is passed over: the same as when
-the whole text is tried, in a fraction of the time."""
+the whole text is tried, at a fraction of the places."""
 
 from __future__ import annotations
 
 import re
 import string
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -74,17 +73,9 @@ def test_letters_that_the_search_takes_for_others_are_folded_where_they_stand() 
         assert {folded(each) for each in alike} == {letter}
 
 
-def test_ordinary_text_takes_a_fifth_of_the_time_at_most() -> None:
+def test_in_ordinary_text_there_are_few_places_to_try() -> None:
     """The product's own code, which speaks of keys and tokens more than others do."""
     folder = Path(__file__).parents[3] / "ohmo"
     text = "\n".join(file.read_text() for file in sorted(folder.glob("s*/*.py")))[: 1 << 19]
-
-    def seconds(*, whole: bool) -> float:
-        began = time.thread_time()
-        for hinted in EVERY.values():
-            for _ in hinted.pattern.finditer(text) if whole else hinted.found(text):
-                pass
-        return time.thread_time() - began
-
-    taken = [(seconds(whole=True), seconds(whole=False)) for _ in range(3)]
-    assert any(hinted * 5 <= whole for whole, hinted in taken), taken
+    tried = sum(len(hinted.starts(text)) for hinted in EVERY.values())
+    assert 0 < 20 * tried < len(EVERY) * len(text)
