@@ -22,7 +22,7 @@ FULL = {
     "ohmo.providers": 19,  # six of them stand in middleware/: what its links share
     "ohmo.store": 17,  # an operation's module for each table
 }
-NODES_PER_LINE = 5.9  # of the syntax tree, per line of code
+NODES_PER_LINE = 5.892  # of the syntax tree, per line of code
 USED_ONCE = 0.128  # share of all functions that are private and used at one place
 ONE_IMPORTER = 0.083  # share of all modules that one neighbour alone imports
 SPINE_MODULES = 391 + 115 + 3
