@@ -17,6 +17,7 @@ from channels.contract import Address, Clock
 from channels.record import record
 from channels.web.client import Browser
 from ohmo.approvals.answering import Answerer, Outcome
+from ohmo.approvals.trusting import TrustDesk
 from ohmo.commands.contract import Decide
 from ohmo.config.agent import Budget
 from ohmo.context.usage import ContextUsage
@@ -129,6 +130,7 @@ class Ports:
     trace: Callable[[str], Awaitable[Trace | None]] | None = None
     setup: Callable[[], SetUp] | None = None
     tidying: Tidying | None = None
+    trusting: TrustDesk | None = None
 
 
 class Sessions(Protocol):

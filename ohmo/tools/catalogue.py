@@ -23,6 +23,7 @@ CORE = (
     "Glob",
     "Grep",
     "Read",
+    "Skill",
     "TodoWrite",
     "ToolSearch",
     "WebFetch",
