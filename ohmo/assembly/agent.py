@@ -104,9 +104,8 @@ def build_agent(
     """``call``: asks the model for the steps of turns, ``ask`` for everything else. ``environ``: as
     ``finding_programs`` makes it. ``grants``: what is allowed for longer than once. ``cron``: where
     jobs are made. ``largest``: bytes of one file a place can be shown. ``steps``: the log."""
-    path = environ["PATH"]
     home = Path(environ.get("HOME", "~")).expanduser()
-    host = Host(home, config.home.root, path)
+    host = Host(home, config.home.root, environ["PATH"])
     snapshot = snapshot_of(config)
     bench = Workbench(
         config.home.spill,
