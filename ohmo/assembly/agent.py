@@ -20,6 +20,7 @@ from ohmo.context.window import request_tokens
 from ohmo.contracts.cron import JobTools
 from ohmo.contracts.outbox import Grant
 from ohmo.contracts.provider import AskOnce, Call
+from ohmo.contracts.trust import Trusts
 from ohmo.discovery import load, scan
 from ohmo.engine.executor import Executor, nothing_before
 from ohmo.engine.loop import Engine, Reasoner, nothing_after
@@ -32,6 +33,7 @@ from ohmo.permissions.trial import Trial
 from ohmo.providers import build
 from ohmo.providers.build import endpoint_of
 from ohmo.providers.model_list import has, in_words
+from ohmo.skills.shelf import BUNDLED, Place, Skills
 from ohmo.tools.catalogue import Catalogue, load_tools, with_strangers
 from ohmo.tools.workbench import BackgroundJobs, Limits, ReadSteps, Workbench
 
@@ -49,6 +51,7 @@ class AgentParts:
     ask: AskOnce  # for anything but the next step of a turn
     folders: Folders  # of checkpoints
     tidying: Tidying | None  # of what is remembered
+    skills: Skills
 
     def trial(self, workspace: Path) -> Trial:
         """Of calls, as they would be judged now."""
@@ -99,14 +102,14 @@ def build_agent(
     largest: Callable[[Address], int | None] = lambda _: None,
     steps: ReadSteps | None = None,
     memory: Memory | None = None,
+    skills: Skills,
     folders: Folders,
 ) -> AgentParts:
     """``call``: asks the model for the steps of turns, ``ask`` for everything else. ``environ``: as
     ``finding_programs`` makes it. ``grants``: what is allowed for longer than once. ``cron``: where
     jobs are made. ``largest``: bytes of one file a place can be shown. ``steps``: the log."""
-    path = environ["PATH"]
     home = Path(environ.get("HOME", "~")).expanduser()
-    host = Host(home, config.home.root, path)
+    host = Host(home, config.home.root, environ["PATH"])
     snapshot = snapshot_of(config)
     bench = Workbench(
         config.home.spill,
@@ -124,6 +127,7 @@ def build_agent(
         place=cron.place if cron is not None else None,
         largest=largest,
         memory=memory,
+        skills=skills,
         steps=steps,
     )
     toolbox = with_strangers(load_tools(bench), bench, () if config.safe else None)
@@ -144,7 +148,7 @@ def build_agent(
     small = model.models[0]
     cache = config.home.root / "cache"
     tidying = memory and Tidying(memory, ask, small, model.window(small), cache)
-    return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, tidying)
+    return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, tidying, skills)
 
 
 def build_memory(config: Config, environ: Mapping[str, str], clock: Clock) -> Memory:
@@ -159,6 +163,17 @@ def build_memory(config: Config, environ: Mapping[str, str], clock: Clock) -> Me
     )
     root = config.home.root
     return Memory(root / "memory", root / "cache", settings)
+
+
+def build_skills(config: Config, environ: Mapping[str, str], trusts: Trusts) -> Skills:
+    """Reads nothing yet."""
+    home = Path(environ.get("HOME", "~")).expanduser()
+    named = [Place("user", folder, owned=False) for folder in config.written.skills.folders]
+    own = Place("user", config.home.root / "skills", owned=True)
+    bundled = Place("bundled", BUNDLED, owned=True)
+    return Skills(
+        (own, *named, bundled), trusts, lambda folder: repository_of(folder, home), environ
+    )
 
 
 def redactor(config: Config) -> Callable[[str], str]:

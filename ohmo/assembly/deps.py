@@ -28,6 +28,7 @@ from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.provider import Call
 from ohmo.contracts.reports import Reports
 from ohmo.contracts.store import Hint, Store
+from ohmo.contracts.trust import Trusts
 from ohmo.contracts.turns import CheckpointRows
 from ohmo.control.logs import Tracing
 from ohmo.control.metrics import Metrics
@@ -108,7 +109,7 @@ def spans(environ: Mapping[str, str]) -> Any | None:
     return make(url, environ, ohmo.__version__)
 
 
-class HouseStore(Store, Reports, CheckpointRows, Traces, Protocol):
+class HouseStore(Store, Reports, CheckpointRows, Trusts, Traces, Protocol):
     """What both drivers are: the durable store and its reports."""
 
     availability: Availability  # whether it takes what is written

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -16,7 +16,8 @@ from ohmo.approvals.answering import Approvals, Granting
 from ohmo.approvals.cards import JobPeople, routed
 from ohmo.approvals.lapsing import expire
 from ohmo.approvals.questions import OpenQuestions
-from ohmo.assembly.agent import AgentParts, build_agent, build_memory, no_such_model
+from ohmo.approvals.trusting import TrustDesk
+from ohmo.assembly.agent import AgentParts, build_agent, build_memory, build_skills, no_such_model
 from ohmo.assembly.budgets import asking, limits_of
 from ohmo.assembly.checkpoints import build_folders, build_taking_back
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork, build_hooks
@@ -155,6 +156,7 @@ async def build_house(
         largest=deps.connections.largest,
         steps=store.steps,
         memory=build_memory(config, environment.commands, environment.clock),
+        skills=build_skills(config, environment.commands, store),
         folders=build_folders(config, environment.commands, store, environment.ambient),
     )
     told = (*warnings, *wired.broken, *agent.toolbox.broken)
@@ -189,7 +191,6 @@ def _build(
     marks = deps.environment.marks(deps.config.home.root)
     followed = clockwork.scheduler.look_again
     clockwatch = Clockwatch(clock, store.rebase, followed=followed, marks=marks)
-    no_such = partial(no_such_model, model)
     return House(
         config=deps.config,
         environment=deps.environment,
@@ -206,7 +207,7 @@ def _build(
         approvals=deps.approvals,
         clockwork=clockwork,
         notices=deps.notices,
-        control=build_control(deps, wired, clockwork, status, replaying, no_such, agent),
+        control=build_control(deps, wired, clockwork, status, replaying, agent),
         status=status,
         replaying=replaying,
         clockwatch=clockwatch,
@@ -220,7 +221,7 @@ def _build(
 def _planner(deps: Deps, agent: AgentParts, clockwork: Clockwork) -> Planner:
     environment = deps.environment
     user_home = Path(environment.environ.get("HOME", "~")).expanduser()
-    user = UserSide(user_home, clockwork.zone, agent.workbench.sensitive.hides)
+    user = UserSide(user_home, clockwork.zone, agent.workbench.sensitive.hides, agent.skills)
     standing = partial(standing_of, access=deps.access)
     return Planner(
         deps.config, agent.policies, agent.model, agent.toolbox, standing, environment.clock, user
@@ -344,13 +345,11 @@ def build_control(
     clockwork: Clockwork,
     status: StatusReporter,
     replaying: Replaying,
-    no_such: Callable[[str], Awaitable[str]],
     agent: AgentParts,
 ) -> Control:
     config = deps.config
     environment = deps.environment
     store = deps.store
-    publish = deps.bus.publish_wake
     parse = deps.connections.parse
     chosen = "default_role" in config.access.model_fields_set
     owner_named = "owner" in roles(config).named.values()
@@ -359,7 +358,7 @@ def build_control(
         reports=store,
         status=status,
         watch=HouseWatch(deps.bus, store),
-        publish_wake=publish,
+        publish_wake=deps.bus.publish_wake,
         approvals=deps.approvals,
         people=PeopleDesk(store, store, deps.access, environment.clock, role, deps.bus.publish),
         repair=store,
@@ -368,15 +367,16 @@ def build_control(
         browser=wired.browser,
         log=config.home.log,
         cron=clockwork.desk,
-        hooks=build_hooks(config, environment, store, publish, parse),
+        hooks=build_hooks(config, environment, store, deps.bus.publish_wake, parse),
         replay=replaying,
         context=replaying.context,
         limits=limits_of(config.budgets),
-        no_such_model=no_such,
+        no_such_model=partial(no_such_model, agent.model),
         trace=deps.trace,
         setup=partial(_setup, config),
         tidying=agent.tidying,
         trial=agent.trial(config.workspace),
+        trusting=TrustDesk(store, agent.skills, config.workspace),
     )
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None
     runtime = environment.environ.get("XDG_RUNTIME_DIR")

@@ -22,11 +22,11 @@ _SECTIONS = {  # of the help; a command that is not named here stands under "Mor
     "Begin": ("init", "config", "run", "service", "login", "upgrade"),
     "Talk": ("chat", "approvals", "cron", "sessions", "memory", "agents", "skills"),
     "Connect": ("channels", "pairing", "permissions", "mcp", "hooks", "plugins"),
-    "Look": ("status", "doctor", "logs", "inbox", "outbox", "usage", "security"),
+    "Look": ("status", "doctor", "logs", "inbox", "outbox", "usage", "security", "trust"),
     "Keep": ("backup", "restore", "store"),
 }
 _LATER = frozenset(
-    {"agents", "backend", "hooks", "mcp", "plugins", "skills", "worker"}
+    {"agents", "backend", "hooks", "mcp", "plugins", "worker"}
 )  # named in the plan, not built yet
 
 

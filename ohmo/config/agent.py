@@ -126,7 +126,7 @@ StableSection = Literal[
     "project_rules",
     "environment",
 ]
-ChangingSection = Literal["date", "branch", "issue", "pull_request", "memories"]
+ChangingSection = Literal["date", "branch", "issue", "pull_request", "memories", "skills"]
 
 
 class PromptBudgets(Section):

@@ -212,6 +212,10 @@ class MemoryKeys(Section):
     consolidate: Annotated[str, Field(min_length=1)] = "off"  # or cron fields
 
 
+class SkillPlaces(Section):
+    folders: Many[Place] = ()  # of skills, beside $OHMO_HOME/skills
+
+
 class Retention(Section):
     inbox: Keep = timedelta(days=30)
     transcripts: Keep = None
@@ -307,6 +311,7 @@ class Written(Section):
         default_factory=dict
     )
     memory: MemoryKeys = MemoryKeys()
+    skills: SkillPlaces = SkillPlaces()
     retention: Retention = Retention()
     backups: Backups = Backups()
     checkpoints: Checkpoints = Checkpoints()

@@ -40,6 +40,7 @@ class Facts:
     mode: str
     effort: Literal["low", "medium", "high"] | None
     rules: ProjectRules
+    skills: str = ""  # which there are, a line each
 
 
 def system_prompt(layout: Prompt, facts: Facts) -> tuple[Section, ...]:
@@ -64,7 +65,10 @@ def system_prompt(layout: Prompt, facts: Facts) -> tuple[Section, ...]:
             case "project_rules":
                 text = facts.rules.text()
                 source = ", ".join(str(file.path) for file in facts.rules.files)
-            case "skills" | "delegation":
+            case "skills":
+                text = facts.skills
+                source = "ohmo skills list"
+            case "delegation":
                 text = ""
         if text:
             text = shortened(text, getattr(layout.budgets, name), source)

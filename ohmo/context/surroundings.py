@@ -19,15 +19,23 @@ _FILES = {"issue": ".ohmo/issue.md", "pull_request": ".ohmo/pull-request.md"}
 
 
 def surroundings(
-    names: Sequence[ChangingSection], budget: int, cwd: Path, home: Path, now: datetime
+    names: Sequence[ChangingSection],
+    budget: int,
+    cwd: Path,
+    home: Path,
+    now: datetime,
+    skills: str = "",
 ) -> str:
     """Blocks: reads a few files. ``budget``: tokens of an issue or a pull request; ``home``: of the
-    user; ``now``: with the zone people are told times in. Empty: nothing to say."""
+    user; ``now``: with the zone people are told times in; ``skills``: those that came later. Empty:
+    nothing to say."""
     lines: list[str] = []
     root = repository_of(cwd, home)
     for name in names:
         if name == "date":
             lines.append(f"Date: {now:%A, %Y-%m-%d}, time zone {now:%Z} (UTC{now:%z})")
+        elif name == "skills" and skills:
+            lines.append(shortened(skills, budget, "ohmo skills list"))
         elif root is not None and name == "branch":
             branch = branch_of(root)
             if branch:

@@ -42,3 +42,15 @@ class Trusts(Protocol):
     async def trusts(self) -> list[Trust]:
         """All there ever were, the newest first."""
         ...
+
+
+@record
+class Candidate:
+    """Something that is there and takes no part until somebody allows exactly this content.
+    ``may``: what it could do then, one line."""
+
+    kind: Kind
+    name: str
+    digest: str
+    where: str
+    may: str

@@ -28,6 +28,7 @@ from ohmo.control.metrics import Health
 from ohmo.control.read_api import ReadRoutes
 from ohmo.control.responses import Misses, Refusal, Wanted, answer, body_of
 from ohmo.control.server import AppDeps
+from ohmo.control.trust_api import TrustRoutes
 from ohmo.control.web_chats import Chat, Chats
 from ohmo.control.webhooks import WebhookRoutes
 from ohmo.control.write_api import CronRoutes, GrantRoutes, WriteRoutes
@@ -111,6 +112,8 @@ def _application(behind: AppDeps, callers: Callers) -> web.Application:
         routes += CronRoutes(ports.cron).routes()
     if ports.tidying is not None:
         routes += MemoryRoutes(ports.tidying).routes()
+    if ports.trusting is not None:
+        routes += TrustRoutes(ports.trusting).routes()
     application = web.Application(middlewares=[guard.middleware()], client_max_size=_BODY)
     application.add_routes(routes)
 

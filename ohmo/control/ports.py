@@ -17,6 +17,7 @@ from channels.contract import Address, Clock
 from channels.record import record
 from channels.web.client import Browser
 from ohmo.approvals.answering import Answerer, Outcome
+from ohmo.approvals.trusting import TrustDesk
 from ohmo.commands.contract import Decide
 from ohmo.config.agent import Budget
 from ohmo.context.usage import ContextUsage
@@ -131,6 +132,7 @@ class Ports:
     setup: Callable[[], SetUp] | None = None
     tidying: Tidying | None = None
     trial: Trial | None = None
+    trusting: TrustDesk | None = None
 
 
 class Sessions(Protocol):

@@ -236,6 +236,15 @@ CREATE TABLE checkpoints (
 CREATE INDEX checkpoints_thread ON checkpoints (thread, at) WHERE gone_at IS NULL
 """
 
+# What people allowed to take part, by its content (ohmo/contracts/trust.py).
+_EIGHTH = """
+CREATE TABLE trusts (
+  kind TEXT NOT NULL
+    CHECK (kind IN ('project','plugin','skill','hook','mcp','package','agent')),
+  name TEXT NOT NULL, digest TEXT NOT NULL, person TEXT NOT NULL, at BIGINT NOT NULL,
+  revoked_at BIGINT, PRIMARY KEY (kind, name, digest))
+"""
+
 # Parents before children, so that references hold at every moment of a copy.
 TABLES = (
     "threads",
@@ -256,6 +265,7 @@ TABLES = (
     "speakers",
     "spending",
     "checkpoints",
+    "trusts",
 )
 
 
@@ -264,7 +274,7 @@ def statements_of(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(";") if part.strip())
 
 
-_FORMS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH)
+_FORMS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHTH)
 MIGRATIONS: Mapping[int, tuple[str, ...]] = {
     number: statements_of(text) for number, text in enumerate(_FORMS, start=1)
 }

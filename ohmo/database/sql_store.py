@@ -28,6 +28,7 @@ from ohmo.store import (
     running_turns,
     spending,
     threads,
+    trusts,
     usage_totals,
 )
 from ohmo.store.statements import Driver, Hear, Moment, Op, T
@@ -224,6 +225,12 @@ class SqlStore(_OverDriver):
     drop_checkpoints = writes(checkpoints.drop_checkpoints)
     session_turns = reads(checkpoints.session_turns)
     checkpoints = reads(checkpoints.checkpoints)
+
+    # what may take part
+    trusted = reads(trusts.trusted)
+    allow = writes(trusts.allow)
+    revoke = writes(trusts.revoke)
+    trusts = reads(trusts.trusts)
 
     # time
     rebase = writes(maintenance.rebase)

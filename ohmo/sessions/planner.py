@@ -47,6 +47,7 @@ from ohmo.providers.models import known
 from ohmo.sessions.clock import HeldClock
 from ohmo.sessions.compacting import Compacting
 from ohmo.sessions.user_steps import TurnContext
+from ohmo.skills.shelf import Skills
 
 LEAST_BUDGET = 2_000  # tokens of conversation even with the smallest model
 Effort = Literal["low", "medium", "high"]
@@ -105,11 +106,12 @@ class TurnPlan:
 @record
 class UserSide:
     """The user this process runs as: their home, above which no rules are looked for; the zone in
-    which times are told; which paths no model may be shown."""
+    which times are told; which paths no model may be shown; which skills there are."""
 
     home: Path
     zone: tzinfo
     hides: Callable[[str], bool]
+    skills: Skills
 
 
 class Planner:
@@ -222,23 +224,17 @@ class Planner:
     def _budget(self, model: str, system: tuple[Section, ...], longest: int) -> tuple[int, str]:
         """And ``TurnPlan.too_big``."""
         window = self._model.window(model)
-        reserve = min(self._config.limits.compaction_reserve, window // 4)
-        answer = min(longest, window // 4)
+        reserve = min(max(self._config.limits.compaction_reserve, longest), window // 4)
         prompt = SystemLayer(system).tokens
         revision, tools = self._tool_tokens
         if revision != self._toolbox.revision:
-            shown = 0
-            deferred = 0
-            for spec in self._toolbox.specs():
-                tokens = spec_tokens(spec)
-                if spec.deferred:
-                    deferred += tokens
-                else:
-                    shown += tokens
-            tools = shown + min(FOUND_TOKENS, deferred)
+            sizes = [(spec.deferred, spec_tokens(spec)) for spec in self._toolbox.specs()]
+            shown = sum(tokens for deferred, tokens in sizes if not deferred)
+            found = sum(tokens for deferred, tokens in sizes if deferred)
+            tools = shown + min(FOUND_TOKENS, found)
             self._tool_tokens = (self._toolbox.revision, tools)
         wrong = too_big(window, system, tools) if prompt + tools >= window else ""
-        return max(LEAST_BUDGET, window - max(reserve, answer) - prompt - tools), wrong
+        return max(LEAST_BUDGET, window - reserve - prompt - tools), wrong
 
     def _tools(self, claim: Claim) -> tuple[ToolSpec, ...]:
         """The core a session began with, and whatever can be looked for now."""
@@ -257,6 +253,7 @@ class Planner:
         key = (claim.thread, claim.session_seq, str(cwd), mode, effort or "")
         prompt = self._prompts.pop(key, None)
         rules: ProjectRules | None = None
+        skills = await self._user.skills.told(cwd, self._config.prompt.budgets.skills)
         if prompt is None:
             layout = self._config.prompt
             rules = ProjectRules(cwd)
@@ -269,7 +266,7 @@ class Planner:
                     although_ignored=layout.ignored_rules,
                 )
             machine = f"{platform.system()} {platform.machine()}"
-            facts = Facts(self._config.home.root, cwd, machine, mode, effort, rules)
+            facts = Facts(self._config.home.root, cwd, machine, mode, effort, rules, skills)
             prompt = system_prompt(layout, facts)
             newest = next(reversed(self._prompts.values()), prompt)
             if newest == prompt:
@@ -281,9 +278,10 @@ class Planner:
 
     def surroundings(self, cwd: Path) -> str:
         """How things stand now, for a turn that works in this folder."""
-        layout = self._config.prompt
-        now = self._clock().astimezone(self._user.zone)
-        return surroundings(layout.changing, layout.budgets.changing, cwd, self._user.home, now)
+        layout, user = self._config.prompt, self._user
+        now = self._clock().astimezone(user.zone)
+        later = user.skills.later(cwd)
+        return surroundings(layout.changing, layout.budgets.changing, cwd, user.home, now, later)
 
 
 def private_chat(arrivals: Sequence[Arrival]) -> bool:

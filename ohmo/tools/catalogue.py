@@ -28,6 +28,7 @@ CORE = (
     "Glob",
     "Grep",
     "Read",
+    "Skill",
     "TodoWrite",
     "ToolSearch",
     "WebFetch",

@@ -27,6 +27,7 @@ from ohmo.memory.scopes import Scope, Viewer
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.processes.answering import AnsweringProcess
 from ohmo.processes.job import Job, JobEnded, ProcessRunner, kept_end
+from ohmo.skills.shelf import Skills
 from ohmo.tools.files import FileStamps, Opening
 from ohmo.tools.results import ToolError, in_thread
 from ohmo.tools.systems import Systems
@@ -94,6 +95,7 @@ class Workbench:
     )
     cron: JobTools | None = None  # None: there are no tools for jobs
     memory: Memory | None = None  # None: nothing is remembered
+    skills: Skills | None = None  # None: there are none
     steps: ReadSteps | None = None  # the log; None: there is none
     #: Where the people of a thread are; None: nobody can be shown anything.
     place: Callable[[str], Awaitable[Address | None]] | None = None

@@ -46,6 +46,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "ohmo.heap",
         "ohmo.discovery",
         "ohmo.media",
+        "ohmo.content",
         "ohmo.ambient",
         "ohmo.tracing",
         "channels",

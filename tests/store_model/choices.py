@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 
+from ohmo.contracts.trust import Kind, Trust
 from ohmo.contracts.turns import Checkpoint, ThreadSettings
 from tests.store_model.tables import Model
 
@@ -34,6 +35,31 @@ class ModelChoices(Model):
             tables.checkpoints = {
                 key: one for key, one in tables.checkpoints.items() if key not in ids
             }
+
+    async def trusted(self, kind: Kind, name: str, digest: str) -> bool:
+        row = self.tables.trusts.get((kind, name, digest))
+        return row is not None and row.revoked_at is None
+
+    async def allow(self, kind: Kind, name: str, digest: str, person: str) -> None:
+        if not await self.trusted(kind, name, digest):
+            with self.transaction() as tables:
+                key = (kind, name, digest)
+                tables.trusts[key] = Trust(kind, name, digest, person, self.now)
+
+    async def revoke(self, kind: Kind, name: str) -> int:
+        with self.transaction() as tables:
+            there = [
+                key
+                for key, row in tables.trusts.items()
+                if key[:2] == (kind, name) and row.revoked_at is None
+            ]
+            for key in there:
+                tables.trusts[key] = replace(tables.trusts[key], revoked_at=self.now)
+        return len(there)
+
+    async def trusts(self) -> list[Trust]:
+        rows = sorted(self.tables.trusts.values(), key=lambda row: (row.kind, row.name, row.digest))
+        return sorted(rows, key=lambda row: row.at, reverse=True)
 
     async def choose(self, thread: str, settings: ThreadSettings) -> bool:
         if (row := self.tables.threads.get(thread)) is None:

@@ -20,6 +20,7 @@ from ohmo.contracts.outbox import Ask, Grant, OutRow, PartState, PostRow
 from ohmo.contracts.provider import Payer
 from ohmo.contracts.store import Hint
 from ohmo.contracts.tool import BegunUnder
+from ohmo.contracts.trust import Trust
 from ohmo.contracts.turns import Checkpoint, Claim, Ending, Kind, PersonRow, ThreadSettings
 from ohmo.store.statements import Hear, Listeners
 from ohmo.store.threads import thread_id
@@ -138,6 +139,9 @@ class Tables:
     steps: dict[tuple[str, int], Logged] = field(default_factory=dict[tuple[str, int], Logged])
     posts: dict[str, Posted] = field(default_factory=dict[str, Posted])
     questions: dict[str, Question] = field(default_factory=dict[str, Question])
+    trusts: dict[tuple[str, str, str], Trust] = field(
+        default_factory=dict[tuple[str, str, str], Trust]
+    )
     grants: dict[str, Grant] = field(default_factory=dict[str, Grant])
     people: dict[tuple[str, str, str], PersonRow] = field(
         default_factory=dict[tuple[str, str, str], PersonRow]

@@ -36,6 +36,7 @@ from ohmo.contracts.outbox import Ask, Asked, OutRow, PartState, PostRow
 from ohmo.contracts.reports import Reports
 from ohmo.contracts.store import Store
 from ohmo.contracts.tool import Question
+from ohmo.contracts.trust import Trusts
 from ohmo.contracts.turns import Accepted, Claim, End, Seat, Work
 from tests.makers import inbound
 
@@ -64,7 +65,7 @@ class Clock:
         self.now += timedelta(seconds=seconds)
 
 
-class FullStore(Store, Reports, Protocol):
+class FullStore(Store, Reports, Trusts, Protocol):
     """What an engine offers."""
 
 

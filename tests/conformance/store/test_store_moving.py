@@ -21,6 +21,7 @@ async def test_a_store_moves_to_postgres_and_back_without_losing_a_row(
     database = furnished(home)
     there = await asyncio.to_thread(transfer, f"sqlite:///{database}", clean_postgres)
     assert there["inbox"] == there["threads"] == 20
+    assert there["trusts"] == 1
     with pytest.raises(StoreError, match="holds rows already"):
         await asyncio.to_thread(transfer, f"sqlite:///{database}", clean_postgres)
     back = home / "back.db"

@@ -23,6 +23,7 @@ from ohmo.contracts.turns import Accepted, Seat
 from ohmo.cron.desk import CronDesk, DeskParts
 from ohmo.permissions.policy import paths_of
 from ohmo.permissions.sensitive_paths import SensitivePaths
+from ohmo.skills.shelf import BUNDLED, Place, Skills
 from ohmo.tools.catalogue import load_tools, tool_specs
 from ohmo.tools.inputs import explain, schema_for_model
 from ohmo.tools.systems import ImageService, OtherHouse, SearchService, Systems
@@ -67,6 +68,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "NotebookEdit": {"notebook_path": "a.ipynb", "cell_number": 0, "new_source": "x"},
     "WebSearch": {"query": "saola"},
     "RemoteTrigger": {"name": "other", "payload": {"a": 1}},
+    "Skill": {"name": "ci-report"},
     "EnterPlanMode": {},
     "ExitPlanMode": {"plan": "1. look"},
     "Sleep": {"seconds": 1, "reason": "a moment"},
@@ -168,6 +170,7 @@ def bench(tmp_path: Path) -> Workbench:
         SensitivePaths(tmp_path / "home"),
         cron=JobTools(desk, here),
         memory=memory(tmp_path),
+        skills=Skills([Place("bundled", BUNDLED, owned=True)], store, lambda _: None, {}),
         place=here,
         steps=store.steps,
         systems=systems,

@@ -19,6 +19,9 @@ def furnished(home: Path, messages: int = 20) -> Path:
     with closing(sqlite3.connect(database)) as connection, connection:
         for n in range(messages):
             say(connection, n, waiting=bool(n % 2))
+        connection.execute(
+            "INSERT INTO trusts (kind, name, digest, person, at) VALUES ('skill', 'x', 'd', 'p', 1)"
+        )
     for name, text in (
         ("config.yaml", "owner: []\n"),
         ("SOUL.md", "soul"),

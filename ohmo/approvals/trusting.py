@@ -1,0 +1,73 @@
+"""What may take part: who allowed which content, and what waits for that; the same from the
+keyboard and over the API."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from ohmo.contracts.errors import OhmoError
+from ohmo.contracts.trust import Candidate, Kind, Trust, Trusts
+from ohmo.skills.shelf import Shelf, Skills
+
+Candidates = Callable[[Path], Awaitable[Sequence[Candidate]]]
+"""What of one kind waits, for work in a folder."""
+
+
+class NothingToTrust(OhmoError):
+    """Nothing of that name waits, or more than one thing does; one line."""
+
+
+class TrustDesk:
+    def __init__(
+        self, trusts: Trusts, skills: Skills, workspace: Path, more: Sequence[Candidates] = ()
+    ) -> None:
+        """``workspace``: the folder that is meant where none is named. ``more``: where else
+        something waits."""
+        self._trusts = trusts
+        self._skills = skills
+        self._candidates = (skills.candidates, *more)
+        self._workspace = workspace
+
+    async def shelf(self, folder: Path | None = None) -> Shelf:
+        """Which skills there are."""
+        return await self._skills.look(folder or self._workspace)
+
+    async def trusts(self) -> list[Trust]:
+        """The newest first, also what was revoked."""
+        return await self._trusts.trusts()
+
+    async def waiting(self, folder: Path | None = None) -> list[Candidate]:
+        """What is there and takes no part."""
+        found: list[Candidate] = []
+        for each in self._candidates:
+            found += await each(folder or self._workspace)
+        return found
+
+    async def allow(
+        self, kind: Kind, name: str, person: str, *, folder: Path | None = None, digest: str = ""
+    ) -> Candidate:
+        """Exactly the content that is there now. ``digest``: how it begins, as it was shown; what
+        changed since is not allowed. Raises NothingToTrust, StoreError."""
+        if kind == "project" and folder is None and name.startswith("/"):
+            folder = Path(name)
+        there = [one for one in await self.waiting(folder) if (one.kind, one.name) == (kind, name)]
+        fitting = {one.digest: one for one in there if one.digest.startswith(digest)}
+        if not fitting:
+            why = "it is not the content that was shown; look again" if there else "nothing waits"
+            raise NothingToTrust(f"{kind} {name}: {why}; ohmo trust list shows what does")
+        if len(fitting) > 1:
+            begins = ", ".join(f"{one.digest[:12]} ({one.where})" for one in fitting.values())
+            raise NothingToTrust(
+                f"{kind} {name}: there are several, name one by --digest: {begins}"
+            )
+        (found,) = fitting.values()
+        await self._trusts.allow(kind, name, found.digest, person)
+        await self._skills.refresh()
+        return found
+
+    async def revoke(self, kind: Kind, name: str) -> int:
+        """All contents of that name; how many were allowed. Raises StoreError."""
+        count = await self._trusts.revoke(kind, name)
+        await self._skills.refresh()
+        return count

@@ -1,0 +1,79 @@
+"""What may take part: what a project or a plugin brings does once you allow its very content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import click
+
+from ohmo.cli.connect import connect_or_open
+from ohmo.cli.show import Columns, Group, ago, as_json_text, clean, client_options, print_rows
+from ohmo.contracts.trust import Kind
+
+_API = "/api/v1/trust"
+_KIND = click.Choice(get_args(Kind))
+_COLUMNS: Columns = {
+    "KIND": lambda row: row["kind"],
+    "NAME": lambda row: clean(row["name"]),
+    "CONTENT": lambda row: row["digest"][:12],
+    "BY": lambda row: clean(row["person"]),
+    "ALLOWED": lambda row: ago(row["at"]),
+    "REVOKED": lambda row: ago(row["revoked_at"]) if row["revoked_at"] else "",
+}
+_folder = click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False, resolve_path=True),
+    help="The folder that is worked in.  [default: the workspace]",
+)
+
+
+@click.group("trust", cls=Group, help=__doc__)
+def COMMAND() -> None:
+    pass
+
+
+@COMMAND.command("list")
+@_folder
+@client_options
+def list_(folder: Path | None, as_json: bool, remote: str | None) -> None:
+    """What waits for your word, and what you allowed."""
+    asked = {} if folder is None else {"folder": str(folder)}
+    found = connect_or_open(remote).get(_API, **asked)
+    if as_json:
+        click.echo(as_json_text(found))
+        return
+    for one in found["waiting"]:
+        click.echo(clean(f"{one['kind']} {one['name']} waits: it {one['may']}"))
+        click.echo(clean(f"  {one['where']}, content {one['digest'][:12]}"))
+    if found["waiting"]:
+        click.echo("look into it, then: ohmo trust allow KIND NAME\n")
+    print_rows(found["trusts"], _COLUMNS, "nothing was allowed yet")
+
+
+@COMMAND.command()
+@click.argument("kind", type=_KIND)
+@click.argument("name")
+@click.option("--digest", default="", help="How the content begins that you looked at.")
+@_folder
+@client_options
+def allow(
+    kind: str, name: str, digest: str, folder: Path | None, as_json: bool, remote: str | None
+) -> None:
+    """Let it take part with exactly the content it has now; one changed byte asks again."""
+    wanted = {"kind": kind, "name": name, "digest": digest}
+    if folder is not None:
+        wanted["folder"] = str(folder)
+    found = connect_or_open(remote).post(f"{_API}/allow", wanted)["allowed"]
+    line = clean(f"{kind} {name}: allowed with content {found['digest'][:12]}")
+    click.echo(as_json_text(found) if as_json else line)
+
+
+@COMMAND.command()
+@click.argument("kind", type=_KIND)
+@click.argument("name")
+@client_options
+def revoke(kind: str, name: str, as_json: bool, remote: str | None) -> None:
+    """Take back what you allowed: all contents of that name."""
+    found = connect_or_open(remote).post(f"{_API}/revoke", {"kind": kind, "name": name})
+    click.echo(as_json_text(found) if as_json else clean(f"{kind} {name}: revoked"))

@@ -1,0 +1,126 @@
+"""What a folder or a file consists of, and one digest over all of it: what is trusted is trusted by
+this, and used as it was read here."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+
+from channels.record import record
+
+MOST_BYTES = 8 << 20  # of all files together
+MOST_FILES = 2_000
+MOST_LEVELS = 16
+
+
+class Unfit(Exception):
+    """Why something has no digest: one line, which names the file below the folder."""
+
+
+@record
+class Part:
+    data: bytes
+    runs: bool  # its owner may execute it
+
+
+@record
+class Content:
+    """``digest``: SHA-256 in hex over every file's path, bytes and whether it runs. ``files``: by
+    path below the folder with ``/``, in order; a single file is under its name."""
+
+    digest: str
+    files: Mapping[str, Part]
+
+
+def content_of(path: Path, *, most_bytes: int = MOST_BYTES) -> Content:
+    """Blocks: reads all of it, whatever its name. A link counts as the file it leads to, which must
+    lie in the folder. Raises Unfit."""
+    try:
+        files = dict(sorted(_files(path, most_bytes)))
+    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
+        why = error.strerror if isinstance(error, OSError) else "its links lead in a circle"
+        raise Unfit(why or "cannot be read") from None
+    digest = sha256()
+    for name, part in files.items():
+        spelled = os.fsencode(name)
+        digest.update(b"%d %d %d\n" % (len(spelled), part.runs, len(part.data)))
+        digest.update(spelled)
+        digest.update(part.data)
+    return Content(digest.hexdigest(), files)
+
+
+def digest_of(digests: Mapping[str, str]) -> str:
+    """Of several contents together, by their names."""
+    lines = (f"{digest} {name}\0" for name, digest in sorted(digests.items()))
+    return sha256(b"".join(map(os.fsencode, lines))).hexdigest()
+
+
+def stamps_of(path: Path) -> tuple[tuple[str, int, int, int], ...]:
+    """Blocks: what changes whenever a file below is written, made or taken away (nobody without
+    rights of the system sets the time of a change back). Cheap; no proof of anything. What cannot
+    be read is left out."""
+    found: list[tuple[str, int, int, int]] = []
+    for folder, folders, names in os.walk(path):
+        for name in ("", *names):
+            try:
+                status = os.stat(os.path.join(folder, name))  # noqa: PTH116, PTH118 - many of them
+            except OSError:
+                continue
+            stamp = (status.st_ino, status.st_size, status.st_ctime_ns)
+            found.append((f"{folder}/{name}", *stamp))
+        if len(found) > MOST_FILES:
+            break
+        folders.sort()
+    return tuple(found)
+
+
+def _files(path: Path, room: int) -> Iterator[tuple[str, Part]]:
+    root = path.resolve(strict=True)
+    if not root.is_dir():
+        yield path.name, _read(root, path.name, room)[0]
+        return
+    for count, file in enumerate(_walk(root, 0)):
+        name = str(file.relative_to(root))
+        if count >= MOST_FILES:
+            raise Unfit(f"it has more than {MOST_FILES} files")
+        real = file
+        if file.is_symlink():
+            real = file.resolve(strict=True)
+            if not real.is_relative_to(root):
+                raise Unfit(f"{_shown(name)}: a link that leads out of the folder")
+        part, room = _read(real, name, room)
+        yield name, part
+
+
+def _walk(folder: Path, level: int) -> Iterator[Path]:
+    if level > MOST_LEVELS:
+        raise Unfit(f"it has more than {MOST_LEVELS} levels of folders")
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if entry.is_dir(follow_symlinks=False):
+                yield from _walk(folder / entry.name, level + 1)
+            else:
+                yield folder / entry.name
+
+
+def _read(path: Path, name: str, room: int) -> tuple[Part, int]:
+    """And the room that is left."""
+    # a pipe must not be waited for
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise Unfit(f"{_shown(name)}: neither a file nor a folder of files")
+        data = file.read(room + 1)
+    if len(data) > room:
+        raise Unfit(f"it is larger than {MOST_BYTES >> 20} MiB")
+    return Part(data, bool(status.st_mode & stat.S_IXUSR)), room - len(data)
+
+
+def _shown(name: str) -> str:
+    """A name that somebody else chose, on one line."""
+    plain = "".join(char if char.isprintable() else "?" for char in name)
+    return plain[:200]

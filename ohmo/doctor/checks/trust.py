@@ -1,0 +1,37 @@
+"""What takes no part, because nobody trusts it or because it is broken."""
+
+from __future__ import annotations
+
+import shlex
+
+from ohmo.doctor.check import Check, Facts, Finding, Json, needs, note, ok, skipped, status, warning
+
+
+@needs(status)
+def waiting(facts: Facts, _: Json) -> Finding:
+    found = facts.ask("/api/v1/trust")
+    if found is None:
+        return skipped("it does not say; see daemon.version")
+    there = [f"{one['kind']} {shlex.quote(one['name'])}" for one in found["waiting"]]
+    if not there:
+        return ok()
+    text = f"nobody trusts yet: {', '.join(there[:5])}{' and more' if len(there) > 5 else ''}"
+    return note(text, f"look into it, then ohmo trust allow {there[0]}")
+
+
+@needs(status)
+def skills(facts: Facts, _: Json) -> Finding:
+    found = facts.ask("/api/v1/skills")
+    if found is None:
+        return skipped("it does not say; see daemon.version")
+    broken = [one for one in found["skills"] if one["state"] == "broken"]
+    if not broken:
+        return ok()
+    first = broken[0]
+    return warning(f"{first['path']}: {first['why']}", "ohmo skills list shows all of them")
+
+
+CHECKS = (
+    Check("trust.waiting", "nothing waits for your trust", waiting),
+    Check("skills.sound", "every skill can be read and has what it needs", skills),
+)
