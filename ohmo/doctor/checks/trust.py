@@ -12,7 +12,7 @@ def waiting(facts: Facts, _: Json) -> Finding:
     found = facts.ask("/api/v1/trust")
     if found is None:
         return skipped("it does not say; see daemon.version")
-    there = [f"{one['kind']} {shlex.quote(one['name'])}" for one in found["waiting"]]
+    there = [f"{one['kind']} {shlex.quote(one['name'])}" for one in found.get("waiting", ())]
     if not there:
         return ok()
     text = f"nobody trusts yet: {', '.join(there[:5])}{' and more' if len(there) > 5 else ''}"
@@ -24,7 +24,7 @@ def skills(facts: Facts, _: Json) -> Finding:
     found = facts.ask("/api/v1/skills")
     if found is None:
         return skipped("it does not say; see daemon.version")
-    broken = [one for one in found["skills"] if one["state"] == "broken"]
+    broken = [one for one in found.get("skills", ()) if one["state"] == "broken"]
     if not broken:
         return ok()
     first = broken[0]

@@ -465,6 +465,16 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
     "daemon.warnings": (said(warnings=["the store was damaged"]), "ohmo status", frozenset()),
     "daemon.model": (said(model="offline"), "docs/models.md", frozenset()),
     "daemon.questions": (said(turns_parked=2), "ohmo approvals list", frozenset()),
+    "trust.waiting": (
+        said(waiting=[{"kind": "skill", "name": "x"}]),
+        "ohmo trust allow skill x",
+        frozenset(),
+    ),
+    "skills.sound": (
+        said(skills=[{"state": "broken", "path": "/s", "why": "w"}]),
+        "ohmo skills list",
+        frozenset(),
+    ),
     "log.writable": (
         lambda p: (
             log(p, event="x"),
