@@ -18,6 +18,7 @@ from ohmo.config.load import Config
 from ohmo.context.rules import repository_of
 from ohmo.context.window import request_tokens
 from ohmo.contracts.cron import JobTools
+from ohmo.contracts.hooks import HookRoom
 from ohmo.contracts.outbox import Grant
 from ohmo.contracts.provider import AskOnce, Call
 from ohmo.contracts.tool import Toolbox
@@ -49,6 +50,7 @@ class AgentParts:
     ask: AskOnce  # for anything but the next step of a turn
     folders: Folders  # of checkpoints
     tidying: Tidying | None  # of what is remembered
+    hooks: HookRoom | None = None
 
 
 async def build_model(config: Config, environ: Mapping[str, str]) -> build.Model:
@@ -96,6 +98,7 @@ def build_agent(
     steps: ReadSteps | None = None,
     memory: Memory | None = None,
     folders: Folders,
+    hooks: HookRoom | None = None,
 ) -> AgentParts:
     """``call``: asks the model for the steps of turns, ``ask`` for everything else. ``environ``: as
     ``finding_programs`` makes it. ``grants``: what is allowed for longer than once. ``cron``: where
@@ -133,6 +136,7 @@ def build_agent(
         failpoint=failpoint,
         redact=redactor(config),
         before=nothing_before if turns is None else turns.before,
+        hooks=hooks,
     )
     reasoner = Reasoner(call, failpoint=failpoint)
     after = nothing_after if turns is None else turns.after
@@ -140,7 +144,7 @@ def build_agent(
     small = model.models[0]
     cache = config.home.root / "cache"
     tidying = memory and Tidying(memory, ask, small, model.window(small), cache)
-    return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, tidying)
+    return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, tidying, hooks)
 
 
 def build_memory(config: Config, environ: Mapping[str, str], clock: Clock) -> Memory:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, Protocol, get_args
 
 from channels.record import record
+from ohmo.contracts.agent import Event
 from ohmo.contracts.messages import Json, ToolCall, ToolResult
 
 HookEvent = Literal[
@@ -20,6 +21,8 @@ HookEvent = Literal[
     "turn_end",
     "subagent_end",
 ]
+OWN_FILE = "hooks.yaml"  # in the home
+PROJECT_FILES = (".ohmo/hooks.yaml", ".claude/settings.json", ".claude/settings.local.json")
 EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
 
 
@@ -63,4 +66,25 @@ class Hooks(Protocol):
 
     def observe(self, what: Hooked) -> None:
         """Never waits; when too many wait it is dropped, and counted."""
+        ...
+
+
+class HookRoom(Hooks, Protocol):
+    """What asks the hooks, as the daemon runs it."""
+
+    @property
+    def dropped(self) -> int:
+        """Events that nobody was told of."""
+        ...
+
+    def hear(self, thread: str, event: Event) -> None:
+        """From a running turn."""
+        ...
+
+    async def run(self) -> None:
+        """Until cancelled: tells those that nobody waits for."""
+        ...
+
+    async def watch(self) -> None:
+        """Until cancelled: takes changed files."""
         ...

@@ -70,7 +70,7 @@ def _entries(hooks: object, file: str, findings: list[str]) -> Iterator[_Entry]:
             findings.append(f"{where}: expected a list")
             continue
         for number, group in enumerate(cast("list[Any]", groups), 1):
-            keys: dict[str, Any] = group if isinstance(group, dict) else {}
+            keys = cast("dict[str, Any]", group) if isinstance(group, dict) else {}
             matcher, handlers = keys.get("matcher", ""), keys.get("hooks")
             if not isinstance(handlers, list):
                 findings.append(f"{where}[{number}]: expected `matcher` and a list `hooks`")

@@ -14,11 +14,11 @@ import structlog
 
 from channels.record import Recent, record
 from ohmo.contracts.agent import CompactionProgress, Event, TurnEnded, TurnStarted
-from ohmo.contracts.hooks import Hooked, HookWord
+from ohmo.contracts.hooks import OWN_FILE, Hooked, HookWord
 from ohmo.discovery import load
 from ohmo.hooks.acting import Acting
 from ohmo.hooks.answer import Said, read
-from ohmo.hooks.files import NAME, HookFiles
+from ohmo.hooks.files import HookFiles
 from ohmo.hooks.hook import Hook
 from ohmo.hooks.payload import concerns
 from ohmo.lifecycle import failure_of
@@ -69,7 +69,7 @@ class HookDesk:
         it. Raises StoreError."""
         standing = await self._files.of(what.cwd)
         if standing.broken:
-            return HookWord(f"{standing.broken}; no tool runs until it is mended", by=NAME)
+            return HookWord(f"{standing.broken}; no tool runs until it is mended", by=OWN_FILE)
         word, by = HookWord(), ""
         call = what.call
         for hook in standing.hooks:

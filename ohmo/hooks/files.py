@@ -13,13 +13,12 @@ from pathlib import Path
 import structlog
 
 from channels.record import record
+from ohmo.contracts.hooks import OWN_FILE, PROJECT_FILES
 from ohmo.contracts.trust import Trusts
 from ohmo.hooks.hook import Hook, HookFile, Program
 from ohmo.hooks.shapes import read
 
 log = structlog.get_logger("ohmo.hooks")
-NAME = "hooks.yaml"
-OF_A_PROJECT = (".ohmo/hooks.yaml", ".claude/settings.json", ".claude/settings.local.json")
 _FOLDERS = (".ohmo/hooks", ".claude/hooks")  # whatever lies there counts as part of the hooks
 _LARGEST = 1 << 20  # bytes of one file of hooks
 _MOST = 16 << 20  # bytes of all that is hashed
@@ -43,11 +42,6 @@ class Standing:
 
     hooks: tuple[Hook, ...] = ()
     broken: str = ""
-
-
-def any_file(home: Path, workspace: Path) -> bool:
-    """Whether anybody ever wrote a hook here."""
-    return (home / NAME).exists() or any((workspace / name).exists() for name in OF_A_PROJECT)
 
 
 def read_file(path: Path, name: str) -> HookFile | None:
@@ -74,7 +68,7 @@ def read_file(path: Path, name: str) -> HookFile | None:
 
 def project(root: Path) -> Project | None:
     """What stands in a project; None: no hooks. Reads every byte of it anew."""
-    found = [(name, file) for name in OF_A_PROJECT if (file := read_file(root / name, name))]
+    found = [(name, file) for name in PROJECT_FILES if (file := read_file(root / name, name))]
     if not any(file.hooks or file.findings or file.broken for _, file in found):
         return None
     hooks = tuple(hook for _, file in found for hook in file.hooks)
@@ -114,14 +108,14 @@ class HookFiles:
     """``trusts``: None: nobody can trust anything yet, so no hook of a project runs."""
 
     def __init__(self, home: Path, trusts: Trusts | None) -> None:
-        self.path = home / NAME
+        self.path = home / OWN_FILE
         self._trusts = trusts
         self._told = ""
         self._projects_told: set[str] = set()
         self.own = self._read()
 
     def _read(self) -> HookFile:
-        found = read_file(self.path, NAME) or HookFile()
+        found = read_file(self.path, OWN_FILE) or HookFile()
         for line in found.findings:
             log.warning("hook_finding", finding=line)
         return found
