@@ -119,7 +119,9 @@ async def test_a_question_waits_for_a_person_and_brings_the_word_back(house: Hou
     assert answered == Allow("question", "2")
 
 
-async def test_a_hook_that_wants_a_person_is_heard_although_the_rules_allow_it(house: House) -> None:
+async def test_a_hook_that_wants_a_person_is_heard_although_the_rules_allow_it(
+    house: House,
+) -> None:
     gate = LayeredGate(judged_by(house.policy()), no_grants)
     allowed = await gate.judge(*bash("ls"), house.context(), Said())
     assert isinstance(allowed, Allow)
