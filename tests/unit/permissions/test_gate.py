@@ -13,7 +13,7 @@ from permission_house import House, judged_by
 from channels.contract import Choice
 from ohmo.contracts.messages import Layer, ToolCall
 from ohmo.contracts.outbox import Grant
-from ohmo.contracts.tool import Allow, Ask, CallContext, Deny, Footprint, Judged, Question, Verdict
+from ohmo.contracts.tool import Allow, Ask, Deny, Footprint, Judged, Question, Verdict
 from ohmo.permissions.gate import LayeredGate, digest_of
 from ohmo.shell import git_repository
 from ohmo.tools.catalogue import load_tools
