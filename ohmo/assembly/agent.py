@@ -141,8 +141,7 @@ def build_agent(
     reasoner = Reasoner(call, failpoint=failpoint)
     after = nothing_after if turns is None else turns.after
     engine = Engine(reasoner, executor, max_steps=config.limits.max_steps, after=after)
-    small = model.models[0]
-    cache = config.home.root / "cache"
+    small, cache = model.models[0], config.home.root / "cache"
     tidying = memory and Tidying(memory, ask, small, model.window(small), cache)
     return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, tidying, hooks)
 
