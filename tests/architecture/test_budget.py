@@ -13,7 +13,7 @@ from tests.architecture.test_walks import PAGE, ROOT, walks
 # checkpoints and tools took (docs/decisions/0028).
 MODULES = 391 + 132
 LINES = 76_920 + 18_260
-TEST_LINES = 90_800 + 13_860
+TEST_LINES = 90_800 + 13_880
 ROOMS = 50
 IN_A_ROOM = 15  # modules that are no item of a shelf
 # Rooms with more, by how much and why; may only shrink.
