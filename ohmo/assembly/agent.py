@@ -18,6 +18,7 @@ from ohmo.config.load import Config
 from ohmo.context.rules import repository_of
 from ohmo.context.window import request_tokens
 from ohmo.contracts.cron import JobTools
+from ohmo.contracts.hooks import HookRoom
 from ohmo.contracts.outbox import Grant
 from ohmo.contracts.provider import AskOnce, Call
 from ohmo.contracts.trust import Trusts
@@ -52,10 +53,11 @@ class AgentParts:
     folders: Folders  # of checkpoints
     tidying: Tidying | None  # of what is remembered
     skills: Skills
+    hooks: HookRoom | None = None
 
     def trial(self, workspace: Path) -> Trial:
         """Of calls, as they would be judged now."""
-        return Trial(self.toolbox, self.gate.without_hooks(), workspace)
+        return Trial(self.toolbox, self.gate, workspace)
 
 
 async def build_model(config: Config, environ: Mapping[str, str]) -> build.Model:
@@ -104,6 +106,7 @@ def build_agent(
     memory: Memory | None = None,
     skills: Skills,
     folders: Folders,
+    hooks: HookRoom | None = None,
 ) -> AgentParts:
     """``call``: asks the model for the steps of turns, ``ask`` for everything else. ``environ``: as
     ``finding_programs`` makes it. ``grants``: what is allowed for longer than once. ``cron``: where
@@ -141,14 +144,16 @@ def build_agent(
         failpoint=failpoint,
         redact=redactor(config),
         before=nothing_before if turns is None else turns.before,
+        hooks=hooks,
     )
     reasoner = Reasoner(call, failpoint=failpoint)
     after = nothing_after if turns is None else turns.after
     engine = Engine(reasoner, executor, max_steps=config.limits.max_steps, after=after)
-    small = model.models[0]
-    cache = config.home.root / "cache"
+    small, cache = model.models[0], config.home.root / "cache"
     tidying = memory and Tidying(memory, ask, small, model.window(small), cache)
-    return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, tidying, skills)
+    return AgentParts(
+        engine, model, toolbox, bench, policies, gate, ask, folders, tidying, skills, hooks
+    )
 
 
 def build_memory(config: Config, environ: Mapping[str, str], clock: Clock) -> Memory:

@@ -22,6 +22,7 @@ from ohmo.assembly.budgets import asking, limits_of
 from ohmo.assembly.checkpoints import build_folders, build_taking_back
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork, build_hooks
 from ohmo.assembly.deps import Deps, Environment, HouseStore, HouseWatch
+from ohmo.assembly.hooks import build_hook_room
 from ohmo.assembly.messages import Wired, build_board, build_intake, build_pool, manifests, roles
 from ohmo.bus import MessageBus
 from ohmo.commands.contract import Command, is_order, listed
@@ -158,6 +159,7 @@ async def build_house(
         memory=build_memory(config, environment.commands, environment.clock),
         skills=build_skills(config, environment.commands, store),
         folders=build_folders(config, environment.commands, store, environment.ambient),
+        hooks=build_hook_room(deps, model, ask, store),
     )
     told = (*warnings, *wired.broken, *agent.toolbox.broken)
     return _build(deps, wired, model, agent, clockwork, questions, told, sent)
@@ -306,25 +308,23 @@ def build_status(
     memory_watch: MemoryWatch,
 ) -> StatusReporter:
     """``warnings``: those of the start, which stay."""
-    store = deps.store
-    settled = Settled(
-        provider=model.explanation,
-        model=model.model,
-        models=model.models,
-        mode=deps.config.permissions.mode,
-        day_limit=deps.config.budgets.day,
-        started=deps.environment.began,
-    )
     return StatusReporter(
-        settled=settled,
-        reports=store,
+        settled=Settled(
+            provider=model.explanation,
+            model=model.model,
+            models=model.models,
+            mode=deps.config.permissions.mode,
+            day_limit=deps.config.budgets.day,
+            started=deps.environment.began,
+        ),
+        reports=deps.store,
         sessions=pool,
         channels=board.report,
         cron=clockwork.scheduler.report,
-        away=lambda: store.availability.away,
+        away=lambda: deps.store.availability.away,
         warnings=lambda: (*warnings, *memory_watch.warnings),
-        today=CachedAnswer(lambda: store.usage(days=1)),
-        people=CachedAnswer(store.people),
+        today=CachedAnswer(lambda: deps.store.usage(days=1)),
+        people=CachedAnswer(deps.store.people),
         clock=deps.environment.clock,
     )
 

@@ -78,6 +78,8 @@ class Config:
     vault: Vault = field(repr=False)
     #: No plugins, no hooks, no cron: asked for with --safe, or after a crash loop.
     safe: bool = False
+    #: For one command: no cron, and nothing is tidied; what forbids something still does.
+    alone: bool = False
 
     @property
     def database(self) -> Path | None:

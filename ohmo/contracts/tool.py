@@ -189,6 +189,7 @@ class CallContext:
     message: Callable[[], Awaitable[object]] = field(default=_never, repr=False)
     agent: str = ""  # which subagent asks, empty: the person's own
     private: bool = False  # only ``person`` reads what is said in this thread
+    asks: str = ""  # why a person decides though the rules allow it: a hook wants it
     media: str = ""  # name of the folder of files that people sent here, empty: there is none
 
 
@@ -234,7 +235,6 @@ class Toolbox(Protocol):
 @record
 class Allow:
     layer: str
-    arguments: dict[str, object] | None = None  # a hook may have rewritten them
     word: str = ""  # the answer to a question
     judged: Judged = Judged()
 
@@ -256,8 +256,7 @@ Decision = Allow | Deny | Ask
 
 
 class Gate(Protocol):
-    """Hooks, then policy, then what a human already answered. Never waits for a human: Ask parks
-    the turn."""
+    """Policy, then what a human already answered. Never waits for a human: Ask parks the turn."""
 
     async def judge(
         self,

@@ -138,10 +138,11 @@ def _background_tasks(
         await house.agent.folders.tidy()
 
     clock = house.environment.clock
+    calm = config.safe or config.alone
     tidying = house.agent.tidying
     schedule = consolidation(config, house.clockwork.zone)
     looking: list[tuple[str, Callable[[], Awaitable[object]]]] = []
-    if tidying is not None and schedule is not None and not config.safe:
+    if tidying is not None and schedule is not None and not calm:
         work = partial(consolidate, tidying, schedule, house.notices, clock)
         looking = [("consolidation", work)]
     return [
@@ -159,9 +160,19 @@ def _background_tasks(
         ("upkeep", lambda: let_go(config, house.store, house.environment.clock.before, tidy=tidy)),
         ("backups", lambda: keep_backups(config, house.notices, house.environment.clock)),
         *looking,
-        *([] if config.safe else [("cron", house.clockwork.scheduler.run)]),
+        *_asking_hooks(house),
+        *([] if calm else [("cron", house.clockwork.scheduler.run)]),
         ("channels", house.board.run),
     ]
+
+
+def _asking_hooks(house: House) -> list[tuple[str, Callable[[], Awaitable[object]]]]:
+    """Nothing, where nobody wrote any."""
+    room = house.agent.hooks
+    if room is None:
+        return []
+    events = partial(follow, "hooks", partial(house.bus.outbound.listen, "hooks"), room.hear)
+    return [("hooks", room.run), ("hooks.watch", room.watch), ("hooks.events", events)]
 
 
 @asynccontextmanager
@@ -227,7 +238,7 @@ def one_shot(
         # the terminal is the command's
         channels=tuple(channel for channel in config.channels if channel.name != "console"),
         control=config.control.model_copy(update={"listen": None}),  # nobody else is to find it
-        safe=True,
+        alone=True,
     )
     ready: Future[tuple[Path, Sequence[str]]] = Future()
     stop = threading.Event()

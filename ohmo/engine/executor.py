@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 from weakref import WeakValueDictionary
 
 from channels.errors import Unavailable
-from channels.record import record
 from ohmo.contracts.agent import (
     Ledger,
     OpenCall,
@@ -27,8 +26,9 @@ from ohmo.contracts.agent import (
     ToolRefused,
     ToolStarted,
 )
-from ohmo.contracts.errors import BadArguments, StoreError
-from ohmo.contracts.messages import UNREADABLE, CallStarted, Layer, ToolCall, ToolResult
+from ohmo.contracts.errors import StoreError
+from ohmo.contracts.hooks import Hooks
+from ohmo.contracts.messages import CallStarted, Layer, ToolCall, ToolResult
 from ohmo.contracts.tool import (
     Allow,
     Ask,
@@ -38,12 +38,13 @@ from ohmo.contracts.tool import (
     Footprint,
     Gate,
     Question,
-    Tool,
     Toolbox,
     ToolOutput,
     Verdict,
 )
+from ohmo.engine.before_calls import Asked, ask_hooks, hooked
 from ohmo.engine.concurrency import Emit, Order, merged
+from ohmo.engine.preparing import Prepared, Refusal, prepare
 
 NOT_EXECUTED = (
     "Interrupted by a restart before it ran: not executed. Ask for it again if it is still wanted."
@@ -54,7 +55,6 @@ UNKNOWN = (
 )
 HINT_AT = 3  # equal calls with equal results
 STOP_AT = 5
-FEW_TOOLS = 30  # so many are all named to a model that asks for one that is not there
 ToolEvent = ToolStarted | ToolRefused | ToolProgress | ToolDone | PlanUpdated | Status
 Before = Callable[[CallContext, Footprint], Awaitable[Sequence[str]]]
 """Awaited before a call that may change something; lines for whoever watches."""
@@ -64,22 +64,6 @@ async def nothing_before(context: CallContext, footprint: Footprint) -> Sequence
     """Nothing has to happen before it."""
     del context, footprint
     return ()
-
-
-@record
-class _Prepared:
-    call: ToolCall
-    tool: Tool[Any]
-    arguments: Any
-    footprint: Footprint
-
-
-@record
-class _Refusal:
-    """Why a call is not run, and which layer says so."""
-
-    layer: Layer
-    why: str
 
 
 class LoopGuard:
@@ -111,17 +95,19 @@ class _Call:
     def __init__(
         self,
         turn: str,
-        open_call: OpenCall,
+        asked: Asked,
         ledger: Ledger,
         guard: LoopGuard,
         emit: Emit[ToolEvent],
         redact: Callable[[str], str],
     ) -> None:
         self.turn = turn
-        self.open = open_call
-        self.call = open_call.call
+        self.asked = asked
+        self.open = asked.open
+        self.call = asked.open.call
         self.ledger = ledger
-        self.context = ledger.call_context(self.call, self._progress)
+        context = ledger.call_context(self.call, self._progress)
+        self.context = replace(context, asks=asked.word.ask)
         self.emit = emit
         self._guard = guard
         self._redact = redact
@@ -142,24 +128,26 @@ class _Call:
         """A person was asked about this very call, and allowed it."""
         return self._verdict is not None and self._verdict.state == "allowed"
 
-    async def refuse(self, refusal: _Refusal) -> None:
+    async def refuse(self, refusal: Refusal) -> None:
         """It ends without being run, or without being run again."""
         self.emit(ToolRefused(self.turn, self.call.id, self.call.name, summary(self.call)))
         await self.end(_error(self.call, refusal.why, refusal.layer))
 
-    async def end(self, output: ToolOutput) -> None:
+    async def end(self, output: ToolOutput) -> ToolResult:
         """Its result is recorded, then told."""
         hint = self._guard.note(self.call, output.result)
-        text = self._redact(output.result.text)
+        result = self.asked.noted(output.result)
+        text = self._redact(result.text)
         if hint is not None:
             text = f"{text}\n\n{hint}"
-        result = replace(output.result, text=text)
+        result = replace(result, text=text)
         await self.ledger.result(replace(output, result=result))
         self.emit(ToolDone(self.turn, self.call.id, result))
         plan = output.plan
         if plan is not None:
             title = self._redact(plan.title)
             self.emit(PlanUpdated(self.turn, self.call.id, plan.step, plan.total, title))
+        return result
 
     def _progress(self, text: str) -> None:
         self.emit(ToolProgress(self.turn, self.call.id, self._redact(text)))
@@ -168,7 +156,7 @@ class _Call:
 class Executor:
     """``before``: keeps what a call may change. ``failpoint`` is hit as tool.before, tool.running,
     tool.after. ``redact`` takes secrets out of what a tool says: the model, the transcript and
-    whoever watches read it without them."""
+    whoever watches read it without them. ``hooks``: None: there are none."""
 
     def __init__(
         self,
@@ -179,6 +167,7 @@ class Executor:
         failpoint: Callable[[str], None],
         redact: Callable[[str], str] = str,
         before: Before = nothing_before,
+        hooks: Hooks | None = None,
     ) -> None:
         self._toolbox = toolbox
         self._gate = gate
@@ -186,6 +175,7 @@ class Executor:
         self._failpoint = failpoint
         self._redact = redact
         self._before = before
+        self._hooks = hooks
         self._writing: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
 
     async def execute(
@@ -196,27 +186,28 @@ class Executor:
         open."""
         questions: dict[int, tuple[ToolCall, Question]] = {}
         footprints: list[Footprint | None] = []
-        for open_call in calls:
-            context = ledger.call_context(open_call.call, lambda _: None)
-            prepared = self._prepare(open_call.call, context)
-            footprints.append(prepared.footprint if isinstance(prepared, _Prepared) else None)
+        asked = await ask_hooks(self._hooks, calls, self._prepare, ledger, self._width)
+        for each in asked:
+            context = ledger.call_context(each.open.call, lambda _: None)
+            prepared = self._prepare(each.open.call, context)
+            footprints.append(prepared.footprint if isinstance(prepared, Prepared) else None)
         order = Order(footprints)
 
-        def work(number: int, open_call: OpenCall) -> Callable[[Emit[ToolEvent]], Any]:
+        def work(number: int, each: Asked) -> Callable[[Emit[ToolEvent]], Any]:
             async def run(emit: Emit[ToolEvent]) -> None:
                 over = False
                 try:
-                    call = _Call(turn, open_call, ledger, guard, emit, self._redact)
+                    call = _Call(turn, each, ledger, guard, emit, self._redact)
                     question = await self._carry_out(call, order, number)
                     over = question is None
                     if isinstance(question, Question):
-                        questions[number] = (open_call.call, question)
+                        questions[number] = (calls[number].call, question)
                 finally:
                     order.left(number, held=not over)
 
             return run
 
-        works = [work(number, open_call) for number, open_call in enumerate(calls)]
+        works = [work(number, each) for number, each in enumerate(asked)]
         async with aclosing(merged(works, width=self._width)) as events:
             async for event in events:
                 yield event
@@ -230,10 +221,11 @@ class Executor:
         answered."""
         prepared = self._prepare(call.call, call.context)
         started = call.open.started
-        if started and (isinstance(prepared, _Refusal) or prepared.footprint.effect == "once"):
-            await call.refuse(_Refusal(Layer.UNKNOWN, UNKNOWN))
+        if started and (isinstance(prepared, Refusal) or prepared.footprint.effect == "once"):
+            await call.refuse(Refusal(Layer.UNKNOWN, UNKNOWN))
             return None
-        if isinstance(prepared, _Refusal):
+        prepared = call.asked.after(prepared)
+        if isinstance(prepared, Refusal):
             await call.refuse(prepared)
             return None
         decision = await self._judge(call, prepared)
@@ -242,36 +234,28 @@ class Executor:
         interrupted = call.open.interrupted and not started
         unwanted = interrupted and not call.approved and prepared.footprint.effect != "none"
         if unwanted and not isinstance(decision, Deny):
-            await call.refuse(_Refusal(Layer.RESTART, NOT_EXECUTED))
+            await call.refuse(Refusal(Layer.RESTART, NOT_EXECUTED))
             return None
         if isinstance(decision, Allow) and not order.free(number):
             if not await order.reached(number) and prepared.footprint.effect == "none":
                 return "held"
             # What the others did may have made it another call.
             after = self._prepare(call.call, call.context)
-            if isinstance(after, _Refusal):
+            if isinstance(after, Refusal):
                 await call.refuse(after)
                 return None
             prepared = after
             decision = await self._judge(call, prepared)
         match decision:
             case Deny(source, reason, layer):
-                await call.refuse(_Refusal(layer, f"Not allowed ({source}): {reason}"))
+                await call.refuse(Refusal(layer, f"Not allowed ({source}): {reason}"))
             case Ask(_, question):
                 return question
             case Allow():
                 await self._run(call, prepared, decision)
         return None
 
-    async def _run(self, call: _Call, prepared: _Prepared, decision: Allow) -> None:
-        """``decision``: may bring other arguments than the model's."""
-        if decision.arguments is not None:
-            asked = replace(call.call, arguments=decision.arguments)  # pyright: ignore[reportArgumentType]
-            rewritten = self._prepare(asked, call.context)
-            if isinstance(rewritten, _Refusal):
-                await call.refuse(rewritten)
-                return
-            prepared = rewritten
+    async def _run(self, call: _Call, prepared: Prepared, decision: Allow) -> None:
         name = call.call.name
         line = summary(call.call, self._redact)
         call.emit(ToolStarted(call.turn, call.call.id, name, line))
@@ -287,6 +271,7 @@ class Executor:
             if prepared.footprint.effect in ("once", "repeatable") and not call.open.started:
                 await call.ledger.record(CallStarted(prepared.call.id, digest(prepared.call)))
             self._failpoint("tool.running")
+            began = time.monotonic()
             limit = asyncio.timeout_at(context.deadline)
             try:
                 async with limit:
@@ -306,7 +291,12 @@ class Executor:
                     why = f"{name} did not end before the turn's deadline and was stopped."
                 output = _error(prepared.call, why)
             self._failpoint("tool.after")
-        await call.end(output)
+            seconds = time.monotonic() - began
+        result = await call.end(output)
+        if self._hooks is not None:
+            what = hooked("post_tool_use", prepared.call, context)
+            approved = call.approved
+            self._hooks.observe(replace(what, result=result, approved=approved, seconds=seconds))
 
     async def _kept(self, context: CallContext, footprint: Footprint) -> Sequence[str]:
         try:
@@ -316,7 +306,7 @@ class Executor:
         except Exception as error:  # noqa: BLE001 - what cannot be kept is said, and changed all the same
             return (f"No checkpoint ({type(error).__name__}: {error}): this cannot be undone.",)
 
-    async def _judge(self, call: _Call, prepared: _Prepared) -> Decision:
+    async def _judge(self, call: _Call, prepared: Prepared) -> Decision:
         try:
             return await self._gate.judge(
                 prepared.call, prepared.footprint, call.context, call.answered
@@ -327,38 +317,11 @@ class Executor:
             why = f"the call could not be judged ({type(error).__name__}: {error})"
             return Deny("gate", why, Layer.UNJUDGED)
 
-    def _prepare(self, call: ToolCall, context: CallContext) -> _Prepared | _Refusal:
-        tools = self._toolbox.tools()
-        tool = tools.get(call.name)
-        allowed = {spec.name: spec for spec in context.tools}
-        if tool is None or (allowed and call.name not in allowed):
-            names = sorted(allowed or tools)
-            why = f"There is no tool named {call.name}. Tools: {', '.join(names)}."
-            if len(names) > FEW_TOOLS:
-                near = get_close_matches(call.name, names, n=5, cutoff=0.5)
-                nearest = f" Nearest: {', '.join(near)}." if near else ""
-                why = f"There is no tool named {call.name}.{nearest} ToolSearch finds others."
-            return _Refusal(Layer.NO_TOOL, why)
-        schema = ""
-        if call.name in context.hidden:
-            # A tool may be called before ToolSearch brought it; whoever guessed its arguments wrong
-            # is told what they are.
-            fields = dict(allowed[call.name].schema)
-            text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-            schema = f"\nIts arguments: {text}"
-        if set(call.arguments) == {UNREADABLE}:
-            written = str(call.arguments[UNREADABLE])[:500]
-            why = f"{call.name}: arguments are not valid JSON: {written}{schema}"
-            return _Refusal(Layer.ARGUMENTS, why)
+    def _prepare(self, call: ToolCall, context: CallContext) -> Prepared | Refusal:
         try:
-            arguments = tool.parse(call.arguments)
-        except BadArguments as error:
-            return _Refusal(Layer.ARGUMENTS, f"{error}{schema}")
-        try:
-            footprint = tool.footprint(arguments, context.cwd)
+            return prepare(self._toolbox, call, context)
         except Exception as error:  # noqa: BLE001 - a footprint reads the arguments and the disk, both of which may be anything
-            return _Refusal(Layer.ARGUMENTS, f"{call.name}: {error}")
-        return _Prepared(call, tool, arguments, footprint)
+            return Refusal(Layer.ARGUMENTS, f"{call.name}: {error}")
 
 
 def _error(call: ToolCall, text: str, refused: Layer | None = None) -> ToolOutput:

@@ -1,5 +1,5 @@
-"""The one gate before every call: hooks, then policy, then what a person already answered. It never
-waits for anybody."""
+"""The one gate before every call, with the arguments it would run with: policy, then what a person
+already answered. It never waits for anybody."""
 
 from __future__ import annotations
 
@@ -32,11 +32,6 @@ from ohmo.permissions.rules import Ruling
 from ohmo.permissions.sensitive_paths import names_descriptor
 from ohmo.permissions.wording import about, argument, detail_of, offered, title_of, why_asked
 
-Hooks = Callable[
-    [ToolCall, Footprint, CallContext], Awaitable[Deny | tuple[ToolCall, Footprint] | None]
-]
-"""May refuse a call, or hand back a rewritten one with its new footprint; None leaves it as it
-is."""
 Grants = Callable[[], Awaitable[Sequence[Grant]]]
 Judging = Callable[[CallContext], Sequence[Policy]]
 """The policies that have a say in a call, the present one first; each time anew."""
@@ -55,11 +50,6 @@ _CHANGED = Deny(
 )
 _EDITS = Choice("workspace", "Allow all edits in this workspace")
 _REMEMBERED = (Choice("session", "Allow for this session"), Choice("always", "Always allow"))
-
-
-async def no_hooks(call: ToolCall, footprint: Footprint, context: CallContext) -> None:
-    """Nobody hooked anything in."""
-    del call, footprint, context
 
 
 def digest_of(
@@ -83,40 +73,31 @@ class LayeredGate:
     """The strictest policy decides. ``judging`` and ``grants`` are asked at every judgement: a
     grant given a moment ago counts at once, and so does a policy that is stricter."""
 
-    def __init__(self, judging: Judging, grants: Grants, hooks: Hooks = no_hooks) -> None:
+    def __init__(self, judging: Judging, grants: Grants) -> None:
         self._judging = judging
         self._grants = grants
-        self._hooks = hooks
-
-    def without_hooks(self) -> LayeredGate:
-        return LayeredGate(self._judging, self._grants)
 
     async def judge(
         self, call: ToolCall, footprint: Footprint, context: CallContext, answered: Answered
     ) -> Decision:
         """What a person said about this very call goes before what is allowed meanwhile, also by
         the grant that the same answer left behind."""
-        hooked = await self._hooks(call, footprint, context)
-        if isinstance(hooked, Deny):
-            return replace(hooked, layer=Layer.HOOK)
-        arguments: dict[str, object] | None = None
-        if hooked is not None:
-            call, footprint = hooked
-            arguments = dict(call.arguments)
         paths = paths_of(footprint, context.cwd)
         ruling = await self._rule(call, footprint, paths, context)
         if ruling.verdict == "deny":
             return Deny(ruling.source, ruling.reason)
+        if context.asks and ruling.verdict == "allow":
+            ruling = Ruling("ask", "hook", context.asks, context.asks, remember=False)
         digest = digest_of(call, context, paths, footprint)
         verdict = await answered(digest)
         question = footprint.question
         if verdict is not None:
-            decision = _decided(verdict, question, arguments)
+            decision = _decided(verdict, question)
         elif question is not None:
             question = replace(question, digest=digest, tool=call.name, arguments=call.arguments)
             decision = Ask("question", question)
         elif ruling.verdict == "allow":
-            decision = Allow(ruling.source, arguments)
+            decision = Allow(ruling.source)
         else:
             decision = self._permission(call, footprint, paths, context, digest, ruling)
         if not isinstance(decision, Allow):
@@ -204,9 +185,7 @@ class LayeredGate:
         return Ask(ruling.source, question)
 
 
-def _decided(
-    verdict: Verdict, question: Question | None, arguments: dict[str, object] | None
-) -> Allow | Deny:
+def _decided(verdict: Verdict, question: Question | None) -> Allow | Deny:
     """What becomes of a call that a person was asked about. ``question``: the tool's own, None:
     whether the call may run."""
     permission = question is None or question.kind == "permission"
@@ -223,7 +202,7 @@ def _decided(
         )
     if question is None:
         if verdict.state == "allowed":
-            return Allow(f"approval: {verdict.scope}", arguments)
+            return Allow(f"approval: {verdict.scope}")
         return Deny(
             "approval",
             "nobody allowed it in time; it was not run. Go on without it, or ask again when the"
@@ -238,4 +217,4 @@ def _decided(
         )
     if verdict.state == "denied" and not verdict.word:
         return Deny("question", "the person did not want to answer", Layer.PERSON)
-    return Allow("question", arguments, verdict.word)
+    return Allow("question", verdict.word)

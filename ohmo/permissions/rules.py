@@ -183,7 +183,17 @@ def host_matches(rule: Rule, tool: str, host: str) -> bool:
 
 
 Layer = Literal[
-    "sensitive", "role", "deny", "ask", "protected", "taint", "shell", "allow", "grant", "mode"
+    "sensitive",
+    "role",
+    "deny",
+    "ask",
+    "protected",
+    "taint",
+    "shell",
+    "allow",
+    "grant",
+    "mode",
+    "hook",
 ]
 
 

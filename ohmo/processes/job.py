@@ -219,7 +219,8 @@ def _stream(part: tuple[str, str, int]) -> Stream:
 @record
 class Command:
     """What to run. ``timeout`` in seconds, None: until stopped. ``keep``: bytes of head and of tail
-    kept of each stream. ``kept``: its output and its end stay in files (``kept_end``)."""
+    kept of each stream. ``kept``: its output and its end stay in files (``kept_end``). ``stdin``: a
+    file it reads, opened by its keeper; not with a terminal."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -230,6 +231,7 @@ class Command:
     terminal: bool = False
     kept: bool = False
     spill_half: int = field(default=8 * 1024 * 1024)
+    stdin: Path = Path(os.devnull)
 
 
 class ProcessRunner:
@@ -281,6 +283,7 @@ class ProcessRunner:
             "argv": command.argv,
             "cwd": str(command.cwd),
             "env": {**command.env, MARK: mark},
+            "stdin": str(command.stdin),
             "spill": str(command.spill),
             "timeout": command.timeout,
             "keep": command.keep,

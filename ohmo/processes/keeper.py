@@ -82,7 +82,7 @@ class Keeper:
             out, out_write = os.pipe()
             err, err_write = os.pipe()
             self._pipes = {out: self._out, err: self._err}
-            fds = (os.open(os.devnull, os.O_RDONLY), out_write, err_write)
+            fds = (os.open(order["stdin"], os.O_RDONLY), out_write, err_write)
         parent = os.getpid()
         ready, unready = os.pipe()
         self._child = os.fork()

@@ -137,7 +137,17 @@ def gone(patient: Patient) -> None:
 
 
 TELEGRAM = "telegram: {enabled: true, groups: open}"
+
+
 # name: how it is broken, words of the next step, other checks that cannot but say something too
+def hooks_of_a_project(p: Patient) -> None:
+    config = p.facts().config
+    assert config is not None
+    file = config.workspace / ".ohmo" / "hooks.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("hooks:\n  - {on: turn_end, command: x}\n")
+
+
 BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
     "backup.recent": (
         lambda p: [one.unlink() for one in p.home.backups.iterdir()],
@@ -334,6 +344,13 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
         frozenset({"configuration.there", "configuration.owner", "configuration.workspace"}),
     ),
     "home.owner": (lambda p: p.machine.update(user=os.geteuid() + 1), "chown", frozenset()),
+    "hooks.readable": (lambda p: p.write("hooks.yaml", "hooks: 7\n"), "mend it", frozenset()),
+    "hooks.counterparts": (
+        lambda p: p.write("hooks.yaml", "hooks: {Notification: []}\n"),
+        "docs/hooks.md",
+        frozenset(),
+    ),
+    "hooks.project": (hooks_of_a_project, "ohmo hooks list", frozenset()),
     "home.mode": (mode("", 0o755), "chmod go=", frozenset()),
     "home.folder_modes": (mode("state", 0o755), "chmod go=", frozenset()),
     "home.database_mode": (mode("ohmo.db", 0o644), "chmod go=", frozenset()),

@@ -318,13 +318,6 @@ async def test_arguments_nobody_could_read_are_quoted() -> None:
     assert ledger.started == []
 
 
-async def test_a_rewritten_call_is_validated_again() -> None:
-    ledger = Notebook()
-    await execute(Doing(fine), ledger, gate=Deciding(Allow("hook", {"nonsense": 1})))
-    assert ledger.results[0].error
-    assert ledger.started == []
-
-
 @pytest.mark.parametrize(
     ("effect", "started", "expected"),
     [

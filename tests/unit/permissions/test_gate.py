@@ -1,4 +1,4 @@
-"""The gate's order: hooks, policy, then what a person already said about exactly this call."""
+"""The gate's order: policy, then what a person already said about exactly this call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from permission_house import House, judged_by
 from channels.contract import Choice
 from ohmo.contracts.messages import Layer, ToolCall
 from ohmo.contracts.outbox import Grant
-from ohmo.contracts.tool import Allow, Ask, CallContext, Deny, Footprint, Judged, Question, Verdict
+from ohmo.contracts.tool import Allow, Ask, Deny, Footprint, Judged, Question, Verdict
 from ohmo.permissions.gate import LayeredGate, digest_of
 from ohmo.shell import git_repository
 from ohmo.tools.catalogue import load_tools
@@ -116,31 +116,22 @@ async def test_a_question_waits_for_a_person_and_brings_the_word_back(house: Hou
         house.context(),
         Said(**{asked.question.digest: Verdict("allowed", word="2")}),
     )
-    assert answered == Allow("question", None, "2")
+    assert answered == Allow("question", "2")
 
 
-async def test_a_hook_may_refuse(house: House) -> None:
-    async def hook(call: ToolCall, footprint: Footprint, context: CallContext) -> Deny:
-        return Deny("hook: no-touch", f"{call.name} is not wanted")
-
-    decision = await LayeredGate(judged_by(house.policy()), no_grants, hook).judge(
-        *bash("ls"), house.context(), Said()
-    )
-    assert decision == Deny("hook: no-touch", "Bash is not wanted", Layer.HOOK)
-
-
-async def test_policy_and_approval_see_what_a_hook_rewrote(house: House) -> None:
-    async def hook(
-        call: ToolCall, footprint: Footprint, context: CallContext
-    ) -> tuple[ToolCall, Footprint]:
-        return bash("cat ~/.ssh/id_rsa") if call.arguments["command"] == "bad" else bash("touch y")
-
-    gate = LayeredGate(judged_by(house.policy()), no_grants, hook)
-    assert isinstance(await gate.judge(*bash("bad"), house.context(), Said()), Deny)
-    digest = digest_of(bash("touch y")[0], house.context())
-    decision = await gate.judge(*bash("ls"), house.context(), Said(**{digest: Verdict("allowed")}))
-    judged = Judged(command="touch y")
-    assert decision == Allow("approval: once", {"command": "touch y"}, judged=judged)
+async def test_a_hook_that_wants_a_person_is_heard_although_the_rules_allow_it(
+    house: House,
+) -> None:
+    gate = LayeredGate(judged_by(house.policy()), no_grants)
+    allowed = await gate.judge(*bash("ls"), house.context(), Said())
+    assert isinstance(allowed, Allow)
+    context = replace(house.context(), asks="careful: look first")
+    asked = await gate.judge(*bash("ls"), context, Said())
+    assert isinstance(asked, Ask)
+    assert "careful: look first" in asked.question.detail
+    assert not asked.question.rule  # no grant would help next time
+    yes = Said(**{asked.question.digest: Verdict("allowed")})
+    assert isinstance(await gate.judge(*bash("ls"), context, yes), Allow)
 
 
 async def test_the_digest_depends_on_everything_that_matters_and_on_no_order(house: House) -> None:

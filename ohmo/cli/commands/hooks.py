@@ -1,0 +1,147 @@
+"""What runs before and after things happen: list it, and try it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from ohmo.cli.show import Columns, Group, as_json_text, clean, print_rows
+from ohmo.contracts.hooks import EVENTS, HookEvent
+
+_COLUMNS: Columns = {
+    "HOOK": lambda row: clean(row["name"]),
+    "ON": lambda row: ",".join(row["events"]),
+    "TOOLS": lambda row: clean(row["tools"]),
+    "TYPE": lambda row: row["type"],
+    "COUNTS": lambda row: row["counts"],
+    "DOES": lambda row: clean(row["does"])[:60],
+}
+_SAID: Columns = {
+    "HOOK": lambda row: clean(row["name"]),
+    "SAID": lambda row: row["said"],
+    "MS": lambda row: str(row["ms"]),
+    "WHY": lambda row: clean(row["why"]),
+}
+
+
+@click.group("hooks", cls=Group, help=__doc__)
+def COMMAND() -> None:
+    pass
+
+
+@COMMAND.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_(as_json: bool) -> None:
+    """Every hook of $OHMO_HOME/hooks.yaml and of the workspace, in the order they are asked."""
+    from ohmo.cli.home_config import load_config
+    from ohmo.contracts.hooks import OWN_FILE
+    from ohmo.hooks.files import project, read_file
+    from ohmo.hooks.hook import HookFile
+
+    config = load_config()
+    own = read_file(config.home.root / OWN_FILE, OWN_FILE) or HookFile()
+    found = project(config.workspace)
+    theirs = found.file if found is not None else HookFile()
+    rows: list[dict[str, Any]] = []
+    for file, counts in ((own, "yes"), (theirs, "when trusted")):
+        rows += [
+            {
+                "name": hook.name,
+                "file": hook.file,
+                "events": hook.events,
+                "tools": hook.tools or "*",
+                "if": hook.condition,
+                "type": hook.type,
+                "does": hook.does,
+                "timeout": hook.timeout,
+                "counts": counts,
+            }
+            for hook in file.hooks
+        ]
+    notes = [line for line in (own.broken, *own.findings, *theirs.findings) if line]
+    digest = found.digest if found is not None else ""
+    if as_json:
+        click.echo(as_json_text({"hooks": rows, "findings": notes, "project_digest": digest}))
+        return
+    print_rows(rows, _COLUMNS, f"there are no hooks; docs/hooks.md says what {OWN_FILE} may hold")
+    for line in notes:
+        click.echo(f"note: {clean(line)}", err=True)
+
+
+@COMMAND.command()
+@click.argument("event", type=click.Choice(EVENTS))
+@click.option(
+    "--payload",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="JSON: tool_name, arguments, result, detail, text.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def test(event: HookEvent, payload: Path | None, as_json: bool) -> None:
+    """Run the owner's hooks for EVENT now, and print which said what in how long.
+
+    Hooks of a project are not run here, and no model is asked.
+    """
+    written = _payload(payload)
+    rows = asyncio.run(_said(event, written))
+    if as_json:
+        click.echo(as_json_text(rows))
+        return
+    print_rows(rows, _SAID, f"no hook is about this {event}")
+
+
+def _payload(file: Path | None) -> Mapping[str, Any]:
+    if file is None:
+        return {}
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise click.BadParameter(f"{file}: cannot be read as JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise click.BadParameter(f"{file}: expected a JSON object")
+    return cast("dict[str, Any]", found)
+
+
+async def _said(event: HookEvent, written: Mapping[str, Any]) -> list[dict[str, Any]]:
+    from dataclasses import replace
+
+    from ohmo.cli.home_config import load_config, process_environment
+    from ohmo.contracts.errors import ConfigError
+    from ohmo.contracts.hooks import OWN_FILE, Hooked
+    from ohmo.contracts.messages import ToolCall, ToolResult
+    from ohmo.hooks.acting import Acting
+    from ohmo.hooks.desk import say
+    from ohmo.hooks.files import read_file
+    from ohmo.hooks.payload import concerns
+
+    config = load_config()
+    file = read_file(config.home.root / OWN_FILE, OWN_FILE)
+    if file is not None and file.broken:
+        raise ConfigError(file.broken)
+    arguments = written.get("arguments", written.get("tool_input", {}))
+    name = str(written.get("tool_name", "Bash"))
+    call = ToolCall("test.1", name, arguments, "") if event.endswith("tool_use") else None
+    result = ToolResult("test.1", str(written.get("result", ""))) if "post_tool" in event else None
+    detail = str(written.get("detail", "answered" if event == "turn_end" else "startup"))
+    text = str(written.get("text", ""))
+    what = Hooked(event, "test", "test", config.workspace, call, result, detail=detail, text=text)
+    what = replace(what, session="test.0")
+    acting = Acting(config.home.root / "spill" / "hooks", process_environment(), None)
+    rows: list[dict[str, Any]] = []
+    for hook in file.hooks if file is not None else ():
+        if not concerns(hook, what):
+            continue
+        said = await say(acting, hook, what)
+        why = said.block or said.ask or said.context
+        if said.arguments is not None:
+            why = json.dumps(dict(said.arguments), ensure_ascii=False)
+            call = replace(call, arguments=said.arguments) if call is not None else None
+            what = replace(what, call=call)
+        why = "; ".join(filter(None, (why, *said.findings)))
+        row = {"name": hook.name, "said": said.short, "ms": round(said.seconds * 1000), "why": why}
+        rows.append(row)
+    return rows

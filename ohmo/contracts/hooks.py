@@ -1,0 +1,90 @@
+"""What programs, endpoints and prompts of the owner are told when something happens, and what those
+asked before a tool runs may say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, Protocol, get_args
+
+from channels.record import record
+from ohmo.contracts.agent import Event
+from ohmo.contracts.messages import Json, ToolCall, ToolResult
+
+HookEvent = Literal[
+    "session_start",
+    "session_end",
+    "pre_compact",
+    "post_compact",
+    "pre_tool_use",
+    "post_tool_use",
+    "turn_end",
+    "subagent_end",
+]
+OWN_FILE = "hooks.yaml"  # in the home
+PROJECT_FILES = (".ohmo/hooks.yaml", ".claude/settings.json", ".claude/settings.local.json")
+EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
+
+
+@record
+class Hooked:
+    """What happened, or is about to. ``approved``: a person allowed this very call. ``seconds``: it
+    ran. ``detail``: of a session how it begins or ends, of a turn how it ended."""
+
+    event: HookEvent
+    turn: str
+    thread: str
+    cwd: Path
+    call: ToolCall | None = None
+    result: ToolResult | None = None
+    approved: bool = False
+    seconds: float = 0.0
+    person: str = ""
+    session: str = ""
+    mode: str = "default"
+    detail: str = ""
+    text: str = ""  # what the turn answered
+
+
+@record
+class HookWord:
+    """What all hooks together say of a call. ``block``: why it is not run; ``ask``: why a person
+    decides, whatever the rules say; ``arguments``: those it is judged and run with, None: the
+    model's own; ``context``: what the model is told beside the result; ``by``: who said it."""
+
+    block: str = ""
+    ask: str = ""
+    arguments: Mapping[str, Json] | None = None
+    context: tuple[str, ...] = ()
+    by: str = ""
+
+
+class Hooks(Protocol):
+    async def before(self, what: Hooked) -> HookWord:
+        """Once for each call, before it is judged. Raises nothing: what fails is a block."""
+        ...
+
+    def observe(self, what: Hooked) -> None:
+        """Never waits; when too many wait it is dropped, and counted."""
+        ...
+
+
+class HookRoom(Hooks, Protocol):
+    """What asks the hooks, as the daemon runs it."""
+
+    @property
+    def dropped(self) -> int:
+        """Events that nobody was told of."""
+        ...
+
+    def hear(self, thread: str, event: Event) -> None:
+        """From a running turn."""
+        ...
+
+    async def run(self) -> None:
+        """Until cancelled: tells those that nobody waits for."""
+        ...
+
+    async def watch(self) -> None:
+        """Until cancelled: takes changed files."""
+        ...

@@ -1,0 +1,1 @@
+"""What the owner's own programs, endpoints and prompts say before and after things happen."""

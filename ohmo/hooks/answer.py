@@ -1,0 +1,148 @@
+"""What a hook answered, read: go on, block, ask a person, other arguments, words for the model; or
+nothing that can be understood, which before a tool is a block of its own for the strict."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from channels.record import record
+from ohmo.contracts.hooks import HookEvent
+from ohmo.contracts.messages import Json
+from ohmo.hooks.hook import Hook, Prompt
+
+CONTEXT = 10_000  # characters, as Claude Code documents it
+_REASON = 2_000
+_FENCE = re.compile(r"^```(?:json)?\s*(.*?)\s*```$", re.DOTALL)
+_GO_ON = ("allow", "approve", "continue", "none")
+
+
+@record
+class Raw:
+    """``code``: 0 for whatever has no exit code and ended well. ``problem``: why there is no
+    answer."""
+
+    out: str = ""
+    err: str = ""
+    code: int = 0
+    problem: str = ""
+
+
+@record
+class Said:
+    """``findings``: what it said that does not count, a line each."""
+
+    hook: str
+    block: str = ""
+    ask: str = ""
+    arguments: Mapping[str, Json] | None = None
+    context: str = ""
+    findings: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def short(self) -> str:
+        """In one word."""
+        if self.block:
+            return "block"
+        if self.ask:
+            return "ask"
+        return "rewrite" if self.arguments is not None else "go on"
+
+
+class _Garbage(Exception):
+    pass
+
+
+def read(hook: Hook, event: HookEvent, raw: Raw) -> Said:
+    """Only before a tool anything of it counts; else what it wants is a finding."""
+    said = _read(hook, raw)
+    if event == "pre_tool_use" and hook.may_block:
+        return said
+    findings = list(said.findings)
+    if said.block and not _trouble_of(hook, raw):
+        findings.append(f"it wants to block ({said.block}); {event} is only observed")
+    elif said.block:
+        findings.append(said.block)
+    if said.ask or said.arguments is not None or said.context:
+        findings.append(f"its question, arguments or context do not count: {event} is observed")
+    return Said(hook.name, findings=tuple(findings))
+
+
+def _trouble_of(hook: Hook, raw: Raw) -> bool:
+    return bool(raw.problem) or raw.code not in (0, 2) or isinstance(hook.action, Prompt)
+
+
+def _read(hook: Hook, raw: Raw) -> Said:
+    if raw.problem:
+        return _trouble(hook, raw.problem)
+    if raw.code == 2:
+        reason = raw.err.strip() or raw.out.strip() or "it gave no reason"
+        return Said(hook.name, block=reason[:_REASON])
+    if raw.code:
+        why = raw.err.strip() or raw.out.strip()
+        return _trouble(hook, f"it ended with exit code {raw.code}{f': {why[:300]}' * bool(why)}")
+    text = raw.out.strip()
+    prompt = isinstance(hook.action, Prompt)
+    if prompt and (fenced := _FENCE.match(text)):
+        text = fenced[1]
+    plain = hook.dialect != "own" and not prompt and not text.startswith("{")
+    if not text or plain:  # words for whoever reads along there
+        return Said(hook.name) if text or not prompt else _trouble(hook, "the model said nothing")
+    try:
+        found = json.loads(text)
+        if not isinstance(found, dict):
+            raise _Garbage("its answer is no JSON object")
+        return _understood(hook, cast("dict[str, Any]", found))
+    except (ValueError, RecursionError):
+        return _trouble(hook, f"its answer is not JSON: {text[:80]!r}")
+    except _Garbage as error:
+        return _trouble(hook, str(error))
+
+
+def _trouble(hook: Hook, why: str) -> Said:
+    if hook.strict:
+        return Said(hook.name, block=f"{why}, so the call is not run")
+    return Said(hook.name, findings=(f"{why}; its call goes on",))
+
+
+def _understood(hook: Hook, found: Mapping[str, Any]) -> Said:
+    inner = found.get("hookSpecificOutput", {})
+    if not isinstance(inner, dict):
+        raise _Garbage("hookSpecificOutput is no object")
+    specific = cast("dict[str, Any]", inner)
+    reasons = (specific.get("permissionDecisionReason"), found.get("reason"))
+    reason = next((str(each) for each in reasons if each), "it gave no reason")[:_REASON]
+    decision = specific.get("permissionDecision", found.get("decision"))
+    if isinstance(hook.action, Prompt) and decision is None:
+        if not isinstance(found.get("ok"), bool):
+            raise _Garbage('the model answered neither {"ok": true} nor {"ok": false}')
+        decision = "allow" if found["ok"] else "block"
+    said = Said(hook.name)
+    if found.get("continue") is False:
+        return replace(said, block=str(found.get("stopReason") or reason)[:_REASON])
+    match decision:
+        case "block" | "deny":
+            return replace(said, block=reason)
+        case "ask":
+            said = replace(said, ask=reason)
+        case "defer":
+            text = "it defers: whoever started it there is not here, so a person is asked"
+            said = replace(said, ask=f"deferred: {reason}", findings=(text,))
+        case None:
+            pass
+        case word if word in _GO_ON:
+            if hook.dialect == "claude":
+                said = replace(said, findings=("allow: a hook allows nothing by itself here",))
+        case other:
+            raise _Garbage(f"decision: {other!r} is none of block, deny, ask, allow")
+    arguments = specific.get("updatedInput", found.get("arguments"))
+    if arguments is not None and not isinstance(arguments, dict):
+        raise _Garbage("its arguments are no object")
+    context = specific.get("additionalContext", found.get("context")) or ""
+    if not isinstance(context, str):
+        raise _Garbage("its context is no text")
+    return replace(said, arguments=arguments, context=context[:CONTEXT])

@@ -1,0 +1,192 @@
+"""Asks the hooks before a tool runs, tells the others of what happened, and takes a changed file at
+once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import structlog
+
+from channels.record import Recent, record
+from ohmo.contracts.agent import CompactionProgress, Event, TurnEnded, TurnStarted
+from ohmo.contracts.hooks import OWN_FILE, Hooked, HookWord
+from ohmo.discovery import load
+from ohmo.hooks.acting import Acting
+from ohmo.hooks.answer import Said, read
+from ohmo.hooks.files import HookFiles
+from ohmo.hooks.hook import Hook
+from ohmo.hooks.payload import concerns
+from ohmo.lifecycle import failure_of
+
+log = structlog.get_logger("ohmo.hooks")
+WAITING = 256  # events that nobody waits for
+AT_ONCE = 4
+SETTLED = 0.2  # seconds in which a written file must not change any more
+_SESSIONS = 4096  # of which is known that they began
+Watch = Callable[..., AsyncIterator[object]]
+
+
+@record
+class Present:
+    """Of a thread: its session and where it works."""
+
+    session: str
+    cwd: Path
+
+
+Find = Callable[[str], Awaitable[Present | None]]
+
+
+async def say(acting: Acting, hook: Hook, what: Hooked) -> Said:
+    """What one hook says, and in how many seconds."""
+    began = time.monotonic()
+    said = read(hook, what.event, await acting.act(hook, what))
+    return replace(said, seconds=time.monotonic() - began)
+
+
+class HookDesk:
+    """``present``: where a thread is now. ``redact`` takes secrets out of what stands in the
+    log."""
+
+    def __init__(
+        self, files: HookFiles, acting: Acting, present: Find, redact: Callable[[str], str]
+    ) -> None:
+        self._files = files
+        self._acting = acting
+        self._present = present
+        self._redact = redact
+        self._waiting: asyncio.Queue[Hooked] = asyncio.Queue(WAITING)
+        self._sessions = Recent[str, str](_SESSIONS)
+        self.dropped = 0
+
+    async def before(self, what: Hooked) -> HookWord:
+        """One after the other, each with what the last one made of the call; the first block ends
+        it. Raises StoreError."""
+        standing = await self._files.of(what.cwd)
+        if standing.broken:
+            return HookWord(f"{standing.broken}; no tool runs until it is mended", by=OWN_FILE)
+        word, by = HookWord(), ""
+        call = what.call
+        for hook in standing.hooks:
+            what = replace(what, call=call)
+            if not concerns(hook, what):
+                continue
+            said = await say(self._acting, hook, what)
+            self._tell(hook, said)
+            if said.block:
+                return HookWord(said.block, by=hook.name)
+            context = (f"{hook.name}: {said.context}",) if said.context else ()
+            if said.arguments is not None and call is not None:
+                call = replace(call, arguments=said.arguments)
+                word = replace(word, arguments=said.arguments)
+            if said.ask or said.arguments is not None:
+                by = f"{by}, {hook.name}" if by else hook.name
+            ask = word.ask or (f"{hook.name}: {said.ask}" if said.ask else "")
+            word = replace(word, ask=ask, context=(*word.context, *context), by=by)
+        return word
+
+    def observe(self, what: Hooked) -> None:
+        try:
+            self._waiting.put_nowait(what)
+        except asyncio.QueueFull:
+            if not self.dropped:
+                log.warning("hook_events_dropped", behind=WAITING)
+            self.dropped += 1
+
+    def hear(self, thread: str, event: Event) -> None:
+        """From a turn: what is no tool."""
+        match event:
+            case TurnStarted(turn, person):
+                what = Hooked("session_start", turn, thread, Path(), person=person)
+            case TurnEnded(turn, outcome, text) if outcome in ("answered", "failed", "stopped"):
+                what = Hooked("turn_end", turn, thread, Path(), detail=outcome, text=text)
+            case CompactionProgress(turn, "compact_start"):
+                what = Hooked("pre_compact", turn, thread, Path(), detail="auto")
+            case CompactionProgress(turn, "compact_end"):
+                what = Hooked("post_compact", turn, thread, Path(), detail="auto")
+            case _:
+                return
+        self.observe(what)
+
+    async def run(self) -> None:
+        """Until cancelled: tells the observers, ``AT_ONCE`` events at a time."""
+        width = asyncio.Semaphore(AT_ONCE)
+
+        async def tell(what: Hooked) -> None:
+            try:
+                error = await failure_of(self._observed(what))
+                if error is not None:
+                    words = f"{type(error).__name__}: {error}"
+                    log.error("hooks_failed", hook_event=what.event, error=words, exc_info=error)
+            finally:
+                width.release()
+
+        async with asyncio.TaskGroup() as group:
+            while True:
+                for each in await self._placed(await self._waiting.get()):
+                    await width.acquire()
+                    group.create_task(tell(each), name="hooks.observe")
+
+    async def watch(self) -> None:
+        """Until cancelled: takes what is written to the owner's file, once it is still."""
+        awatch = cast("Watch", load("watchfiles:awatch"))
+        name, folder = self._files.path.name, self._files.path.parent
+
+        def ours(_: object, path: str) -> bool:
+            return Path(path).name == name
+
+        self._files.reload()  # what was written before anybody watched
+        async for _ in awatch(folder, watch_filter=ours, recursive=False):
+            before = None
+            while before != (now := await asyncio.to_thread(self._stamp)):
+                before = now
+                await asyncio.sleep(SETTLED)
+            self._files.reload()
+
+    def _stamp(self) -> tuple[int, int, int] | None:
+        try:
+            found = self._files.path.stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+    async def _placed(self, what: Hooked) -> list[Hooked]:
+        """With session and folder, where the event did not bring them; the first turn of a session
+        begins it, and ends the one before it there."""
+        if what.session:
+            return [what]
+        found = await self._present(what.thread)
+        if found is None:
+            return []
+        what = replace(what, session=found.session, cwd=found.cwd)
+        if what.event != "session_start":
+            return [what]
+        last = self._sessions.get(what.thread)
+        if last == found.session:
+            return []
+        self._sessions[what.thread] = found.session
+        start = replace(what, detail="startup" if last is None else "clear")
+        if last is None:
+            return [start]
+        return [replace(what, event="session_end", session=last, detail="clear"), start]
+
+    async def _observed(self, what: Hooked) -> None:
+        standing = await self._files.of(what.cwd)
+        concerned = [hook for hook in standing.hooks if concerns(hook, what)]
+
+        async def one(hook: Hook) -> None:
+            self._tell(hook, await say(self._acting, hook, what))
+
+        async with asyncio.TaskGroup() as group:
+            for hook in concerned:
+                group.create_task(one(hook), name="hooks.one")
+
+    def _tell(self, hook: Hook, said: Said) -> None:
+        log.info("hook", hook=hook.name, said=said.short, seconds=round(said.seconds, 3))
+        for line in said.findings:
+            log.warning("hook_finding", hook=hook.name, finding=self._redact(line)[:500])

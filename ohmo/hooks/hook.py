@@ -1,0 +1,99 @@
+"""One hook as it was written, whatever the shape of its file; and all that one file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Literal
+
+from channels.record import record
+from ohmo.contracts.hooks import HookEvent
+
+USUAL, MOST = 5.0, 60.0  # seconds
+Dialect = Literal["own", "claude", "seed"]
+
+
+@record
+class Program:
+    """``argv`` as it is started; the event comes as JSON on its standard input. ``placed``: some of
+    its words hold ``{file}``."""
+
+    argv: tuple[str, ...]
+    placed: bool = False
+
+
+@record
+class Endpoint:
+    """``headers`` may name variables as ``$NAME``, of which only ``variables`` are filled."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    variables: tuple[str, ...] = ()
+
+
+@record
+class Prompt:
+    text: str
+
+
+Action = Program | Endpoint | Prompt
+
+
+@record
+class Hook:
+    """``tools`` and ``condition``: which calls it is about. ``may_block``: False: what it says is
+    only reported. ``spelled``: its event as it is called there, for an imported one."""
+
+    name: str
+    file: str
+    dialect: Dialect
+    events: tuple[HookEvent, ...]
+    action: Action
+    tools: str = "*"
+    condition: str = ""
+    timeout: float = USUAL
+    may_block: bool = True
+    spelled: str = ""
+
+    @property
+    def strict(self) -> bool:
+        """What it does not say plainly, before a tool runs, is a block."""
+        return self.dialect == "own" or (self.dialect == "seed" and self.may_block)
+
+    @property
+    def type(self) -> Literal["command", "http", "prompt"]:
+        match self.action:
+            case Program():
+                return "command"
+            case Endpoint():
+                return "http"
+            case Prompt():
+                return "prompt"
+
+    @property
+    def does(self) -> str:
+        """Its program, address or words."""
+        match self.action:
+            case Program(argv):
+                return " ".join(argv[2:] if argv[:2] == SHELL else argv)
+            case Endpoint(url):
+                return url
+            case Prompt(text):
+                return text
+
+
+SHELL = ("/bin/sh", "-c")
+
+
+@record
+class HookFile:
+    """``broken``: why nothing of it counts; empty: it was read. ``findings``: what of it does not
+    work here, a line each."""
+
+    hooks: tuple[Hook, ...] = ()
+    findings: tuple[str, ...] = ()
+    broken: str = ""
+
+
+def bounded(seconds: float) -> float:
+    return min(seconds, MOST)

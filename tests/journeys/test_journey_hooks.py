@@ -1,0 +1,181 @@
+"""Hooks on the real daemon, through the keyboard: one that blocks, rewrites, hangs, floods, forks and prints half a line;
+a file that is half-written during a turn; and one command without a daemon."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.faults.daemon import until
+from tests.journeys.at_keyboard import Keyboard, keyboard
+from tests.platforms.model.script import Asked, Call, Turn
+from tests.platforms.model.server import ModelServer
+from tests.programs import run_process
+
+pytestmark = pytest.mark.timeout(240)
+ROOT = Path(__file__).parents[2]
+REWRITES = "import json,sys; a = json.load(sys.stdin)['arguments']; a['command'] = 'echo rewritten'; print(json.dumps({'arguments': a}))"
+FORKS = "import os,time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(200)"
+BAD = {
+    "blocks": ("import sys; sys.stderr.write('not today'); sys.exit(2)", "not today"),
+    "hangs": ("import time; time.sleep(200)", "did not end within 1 s"),
+    "floods": ("while True: print('x' * 10000)", "did not end within 1 s"),
+    "half": ("print('{\"decision\": ', end='')", "not JSON"),
+}
+
+
+def hook(name: str, text: str, **more: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "on": "pre_tool_use",
+        "command": [sys.executable, "-c", text],
+        "timeout": 1,
+        **more,
+    }
+
+
+def write(home: Keyboard, *hooks: dict[str, Any]) -> None:
+    (home.home / "hooks.yaml").write_text(yaml.safe_dump({"hooks": list(hooks)}))
+
+
+def results(asked: Asked) -> list[str]:
+    return [str(one["content"]) for one in asked.body["messages"] if one["role"] == "tool"]
+
+
+async def test_hooks_that_block_rewrite_hang_flood_fork_and_print_half_a_line(
+    tmp_path: Path,
+) -> None:
+    calls = tuple(
+        Call("Bash", {"command": f"touch {name}"}) for name in (*BAD, "rewrites", "forks")
+    )
+    server = ModelServer([Turn(calls=calls), Turn(text="so it is")])
+    async with keyboard(tmp_path, server, running=False) as home:
+        every = [
+            hook(name, text, **{"if": f"Bash(touch {name})"}) for name, (text, _) in BAD.items()
+        ]
+        every.append(hook("rewrites", REWRITES, timeout=10, **{"if": "Bash(touch rewrites)"}))
+        every.append(hook("forks", FORKS, timeout=10, **{"if": "Bash(touch forks)"}))
+        ended = "import json,sys; e = json.load(sys.stdin); open('ended', 'w').write(e['detail'] + ' ' + e['text'])"
+        every.append(hook("ended", ended, on="turn_end", timeout=10))
+        write(home, *every)
+        await home.daemon.start()
+        began = time.monotonic()
+        said = await home.ohmo("-p", "touch them", "--allow", "Bash")
+        assert said.out.strip() == "so it is", said.err
+        assert time.monotonic() - began < 60
+        got = results(server.asked[1])
+        for text, (name, (_, why)) in zip(got, BAD.items(), strict=False):
+            assert f"hook {name}" in text
+            assert why in text
+        assert "rewritten" in got[4]
+        assert "The hook rewrites changed the arguments" in got[4]
+        assert sorted(path.name for path in home.work.iterdir() if path.name != "ended") == [
+            "forks"
+        ]
+        told = home.work / "ended"
+
+        async def heard() -> bool:
+            return told.exists() and told.read_text() == "answered so it is"
+
+        await until("the end of the turn is told", heard)
+
+
+async def test_a_half_written_file_during_a_turn_keeps_the_old_hooks_and_a_whole_one_counts_at_once(
+    tmp_path: Path,
+) -> None:
+    call = Turn(calls=(Call("Bash", {"command": "touch made"}),))
+    server = ModelServer([call, Turn(text="refused"), call, Turn(text="done")])
+    async with keyboard(tmp_path, server, running=False) as home:
+        write(home, hook("no", BAD["blocks"][0], timeout=10))
+        await home.daemon.start()
+        (home.home / "hooks.yaml").write_text("hooks:\n  - name: [")
+        log = home.home / "logs" / "ohmo.jsonl"
+
+        async def kept() -> bool:
+            return "hooks_kept" in log.read_text()
+
+        await until("the half is seen", kept)
+        assert (await home.ohmo("-p", "make it", "--allow", "Bash")).out.strip() == "refused"
+        assert "hook no" in results(server.asked[1])[-1]
+        write(home)
+
+        async def loaded() -> bool:
+            return "hooks_loaded" in log.read_text()
+
+        await until("the whole one counts", loaded)
+        assert (await home.ohmo("-p", "make it", "--allow", "Bash")).out.strip() == "done"
+        assert (home.work / "made").exists()
+
+
+async def test_one_command_without_a_daemon_asks_the_hooks_too(tmp_path: Path) -> None:
+    server = ModelServer(
+        [Turn(calls=(Call("Bash", {"command": "git push --force"}),)), Turn(text="no")]
+    )
+    async with keyboard(tmp_path, server, running=False) as home:
+        example = ROOT / "docs" / "hooks" / "refuse-dangerous-commands.yaml"
+        (home.home / "hooks.yaml").write_text(example.read_text())
+        assert (await home.ohmo("-p", "push", "--allow", "Bash")).out.strip() == "no"
+        assert "nobody pushes by force" in results(server.asked[1])[-1]
+
+
+async def test_hooks_are_listed_tried_and_examined(tmp_path: Path) -> None:
+    async with keyboard(tmp_path, ModelServer(), running=False) as home:
+        assert "there are no hooks" in (await home.ohmo("hooks", "list")).out
+        for name, event, payload, expected in [
+            (
+                "refuse-dangerous-commands",
+                "pre_tool_use",
+                {"arguments": {"command": "git reset --hard"}},
+                "block",
+            ),
+            (
+                "refuse-dangerous-commands",
+                "pre_tool_use",
+                {"arguments": {"command": "git status"}},
+                "go on",
+            ),
+            ("notify-at-the-end", "turn_end", {"text": "all done"}, "go on"),
+            (
+                "format-after-edit",
+                "post_tool_use",
+                {"tool_name": "Edit", "arguments": {"file_path": "x.py"}},
+                "go on",
+            ),
+        ]:
+            (home.home / "hooks.yaml").write_text(
+                (ROOT / "docs" / "hooks" / f"{name}.yaml").read_text()
+            )
+            file = tmp_path / "payload.json"
+            file.write_text(json.dumps(payload))
+            (home.work / "x.py").write_text("a=1")
+            said = json.loads(
+                (await home.ohmo("hooks", "test", event, "--payload", str(file), "--json")).out
+            )
+            assert [row["said"] for row in said] == [expected], said
+            assert said[0]["ms"] > 0
+        assert (home.work / "turns.log").read_text() == "ohmo: answered: all done\n"
+        (home.work / ".claude").mkdir()
+        theirs = {
+            "hooks": {
+                "Notification": [{"hooks": [{"type": "command", "command": "x"}]}],
+                "PreToolUse": [{"hooks": [{"type": "command", "command": "y"}]}],
+            }
+        }
+        (home.work / ".claude" / "settings.json").write_text(json.dumps(theirs))
+        listed = json.loads((await home.ohmo("hooks", "list", "--json")).out)
+        assert [row["counts"] for row in listed["hooks"]] == ["yes", "when trusted"]
+        doctor = (await home.ohmo("doctor")).out
+        assert "hooks.Notification: nothing here corresponds" in doctor
+        (home.home / "hooks.yaml").write_text("hooks: 7")
+        assert "expected a list" in (await home.ohmo("doctor")).out
+
+
+def test_without_hooks_nothing_of_them_is_imported() -> None:
+    text = "import sys, ohmo.daemon.startup; print([m for m in sys.modules if m.startswith(('ohmo.hooks', 'watchfiles'))])"
+    assert run_process(sys.executable, "-c", text, code=0, cwd=ROOT).stdout.strip() == "[]"

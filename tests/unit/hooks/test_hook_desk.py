@@ -1,0 +1,463 @@
+"""Hooks as they run: real programs and endpoints, files that change, projects that nobody trusts; what may stop a call
+and what is only reported."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+import yaml
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ohmo.contracts.agent import TurnEnded, TurnStarted
+from ohmo.contracts.hooks import Hooked, HookEvent
+from ohmo.contracts.messages import ModelStep, Text, ToolCall, ToolResult, Usage
+from ohmo.contracts.provider import ModelRequest, Reply
+from ohmo.contracts.trust import Kind, Trust
+from ohmo.hooks.acting import Acting, Asking
+from ohmo.hooks.answer import Raw, read
+from ohmo.hooks.desk import WAITING, HookDesk, Present
+from ohmo.hooks.files import HookFiles, project
+from ohmo.hooks.hook import Hook, Program
+
+CALL = ToolCall("t.1", "Bash", {"command": "ls"}, "")
+
+
+class Trusting:
+    """Trusts in memory."""
+
+    def __init__(self) -> None:
+        self.rows: list[Trust] = []
+
+    async def trusted(self, kind: Kind, name: str, digest: str) -> bool:
+        return any((row.kind, row.name, row.digest) == (kind, name, digest) for row in self.rows)
+
+    async def allow(self, kind: Kind, name: str, digest: str, person: str) -> None:
+        self.rows.append(Trust(kind, name, digest, person, datetime.now(UTC)))
+
+    async def revoke(self, kind: Kind, name: str) -> int:
+        gone = [row for row in self.rows if (row.kind, row.name) == (kind, name)]
+        self.rows = [row for row in self.rows if row not in gone]
+        return len(gone)
+
+    async def trusts(self) -> list[Trust]:
+        return list(self.rows)
+
+
+class Room:
+    """A home with hooks, and a desk over it. ``answer``: of the model."""
+
+    def __init__(
+        self, folder: Path, *hooks: dict[str, Any], answer: str = "", trusts: Trusting | None = None
+    ) -> None:
+        self.home, self.work = folder / "home", folder / "work"
+        for made in (self.home, self.work):
+            made.mkdir(exist_ok=True)
+        if hooks:
+            self.write(*hooks)
+        self.asked: list[ModelRequest] = []
+        self.answer = answer
+        self.files = HookFiles(self.home, trusts)
+        self.present = Present("thread.0", self.work)
+        environ = {"PATH": os.environ["PATH"], "SECRET_KEY": "sk-1", "TOKEN": "t0k"}
+        acting = Acting(self.home / "spill" / "hooks", environ, Asking(self._ask, "small"))
+        self.desk = HookDesk(self.files, acting, self._present, str)
+
+    def write(self, *hooks: dict[str, Any]) -> None:
+        (self.home / "hooks.yaml").write_text(yaml.safe_dump({"hooks": list(hooks)}))
+
+    async def _ask(self, request: ModelRequest) -> Reply:
+        self.asked.append(request)
+        return Reply(
+            ModelStep((Text(self.answer),), "small", "end"), Usage("small", "hook", 1, 0, 0, 1, 1)
+        )
+
+    async def _present(self, thread: str) -> Present | None:
+        return self.present
+
+    def what(
+        self, event: HookEvent = "pre_tool_use", call: ToolCall | None = CALL, **more: Any
+    ) -> Hooked:
+        return Hooked(event, "t", "thread", self.work, call, session="thread.0", **more)
+
+
+def python(text: str, name: str = "one", **more: Any) -> dict[str, Any]:
+    return {"name": name, "on": "pre_tool_use", "command": [sys.executable, "-c", text], **more}
+
+
+def settings(home: Path, *handlers: dict[str, Any], event: str = "PreToolUse") -> None:
+    written = {"hooks": {event: [{"matcher": "*", "hooks": list(handlers)}]}}
+    (home / "hooks.yaml").write_text(json.dumps(written))
+
+
+async def until(true: Callable[[], bool], seconds: float = 15.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it never happened"
+        await asyncio.sleep(0.02)
+
+
+async def test_a_program_reads_the_event_has_no_secret_and_may_say_nothing(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    text = f"import json,os,sys; json.dump([json.load(sys.stdin), dict(os.environ)], open({str(seen)!r}, 'w'))"
+    room = Room(tmp_path, python(text))
+    call = ToolCall("t.1", "Bash", {"command": "echo '$(touch pwned)' `x`"}, "")
+    word = await room.desk.before(room.what(call=call))
+    assert word.block == ""
+    event, environ = json.loads(seen.read_text())
+    assert event["arguments"] == dict(call.arguments)
+    assert (event["event"], event["call"], event["turn"], event["approved"]) == (
+        "pre_tool_use",
+        "t.1",
+        "t",
+        False,
+    )
+    assert "SECRET_KEY" not in environ
+    assert list(room.home.rglob("spill/hooks/*")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("import sys; sys.stderr.write('never'); sys.exit(2)", "never"),
+        ('print(\'{"decision": "block", "reason": "no"}\')', "no"),
+        ("import sys; sys.exit(1)", "exit code 1"),
+        ("import time; time.sleep(60)", "did not end within 0.5 s"),
+        ("print('{\"decision\": \"bl', end='')", "not JSON"),
+        ("print('looks fine')", "not JSON"),
+        ("print('[]')", "no JSON object"),
+        ('print(\'{"decision": "perhaps"}\')', "perhaps"),
+        ("print('{\"arguments\": 7}')", "arguments"),
+        ("print('x' * 1_000_000)", "more than 128 KiB"),
+        ("import os; os.kill(os.getpid(), 9)", "SIGKILL"),
+    ],
+)
+async def test_what_is_not_a_plain_word_blocks_here_and_only_warns_there(
+    tmp_path: Path, text: str, why: str
+) -> None:
+    room = Room(tmp_path, python(text, timeout=0.5 if "sleep" in text else 10))
+    began = time.monotonic()
+    word = await room.desk.before(room.what())
+    assert why in word.block
+    assert word.by == "one"
+    assert time.monotonic() - began < 8
+    settings(
+        room.home,
+        {
+            "type": "command",
+            "command": sys.executable,
+            "args": ["-c", text],
+            "timeout": 0.5 if "sleep" in text else 10,
+        },
+    )
+    room.files.reload()
+    plain = await room.desk.before(room.what())
+    assert bool(plain.block) is (why in ("never", "no"))
+
+
+async def test_whatever_a_hook_leaves_running_is_ended(tmp_path: Path) -> None:
+    left = tmp_path / "pid"
+    text = f"import subprocess; p = subprocess.Popen(['sleep', '300'], start_new_session=True); open({str(left)!r}, 'w').write(str(p.pid))"
+    room = Room(tmp_path, python(text))
+    assert (await room.desk.before(room.what())).block == ""
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(left.read_text()), 0)
+
+
+async def test_rewrites_chain_in_order_and_the_first_block_ends_it(tmp_path: Path) -> None:
+    def add(sign: str) -> str:
+        return f"import json,sys; a = json.load(sys.stdin)['arguments']; a['command'] += '{sign}'; print(json.dumps({{'arguments': a, 'context': '{sign}'}}))"
+
+    never = python("raise SystemExit(1)", "never", match="Read")
+    room = Room(
+        tmp_path, python(add("1"), "a"), never, python(add("2"), "b", **{"if": "Bash(ls1)"})
+    )
+    word = await room.desk.before(room.what())
+    assert word.arguments == {"command": "ls12"}
+    assert word.context == ("a: 1", "b: 2")
+    assert word.by == "a, b"
+    room.write(
+        python(add("1"), "a"),
+        python("import sys; sys.exit(2)", "stop"),
+        python("open('ran', 'w')", "late"),
+    )
+    room.files.reload()
+    assert (await room.desk.before(room.what())).by == "stop"
+    assert not (room.work / "ran").exists()
+
+
+async def test_imported_words_count_as_documented(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+
+    async def said(**specific: Any) -> Any:
+        text = json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse", **specific}})
+        settings(room.home, {"type": "command", "command": f"cat > seen.json; echo '{text}'"})
+        room.files.reload()
+        return await room.desk.before(room.what())
+
+    assert (await said(permissionDecision="deny", permissionDecisionReason="no")).block == "no"
+    assert "look" in (await said(permissionDecision="ask", permissionDecisionReason="look")).ask
+    with structlog.testing.capture_logs() as logs:
+        assert "deferred" in (await said(permissionDecision="defer")).ask
+    assert any("it defers" in str(line) for line in logs)
+    allowed = await said(
+        permissionDecision="allow", updatedInput={"command": "pwd"}, additionalContext="hello"
+    )
+    assert (allowed.block, allowed.ask, allowed.arguments) == ("", "", {"command": "pwd"})
+    assert allowed.context == ("PreToolUse[1].1: hello",)
+    fields = json.loads((room.work / "seen.json").read_text())
+    assert {
+        key: fields[key]
+        for key in ("hook_event_name", "session_id", "tool_name", "tool_input", "tool_use_id")
+    } == {
+        "hook_event_name": "PreToolUse",
+        "session_id": "thread.0",
+        "tool_name": "Bash",
+        "tool_input": {"command": "ls"},
+        "tool_use_id": "t.1",
+    }
+
+
+async def test_an_imported_stop_hook_that_wants_to_block_is_reported(tmp_path: Path) -> None:
+    hook = Hook(
+        "Stop[1].1", "x", "claude", ("turn_end",), Program(("x",)), may_block=False, spelled="Stop"
+    )
+    said = read(hook, "turn_end", Raw('{"decision": "block", "reason": "go on"}'))
+    assert said.block == ""
+    assert said.findings == ("it wants to block (go on); turn_end is only observed",)
+
+
+async def test_an_endpoint_is_posted_the_event_and_named_variables_only(tmp_path: Path) -> None:
+    posted: list[Any] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        posted.append((await request.json(), request.headers["Authorization"]))
+        return web.json_response(
+            {"decision": "block", "reason": "far away"}, status=200 if len(posted) == 1 else 503
+        )
+
+    app = web.Application()
+    app.router.add_post("/", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
+        headers = {"Authorization": "Bearer $TOKEN$SECRET_KEY"}
+        hook = {
+            "name": "far",
+            "on": "pre_tool_use",
+            "type": "http",
+            "url": url,
+            "headers": headers,
+            "env": ["TOKEN"],
+        }
+        room = Room(tmp_path, hook)
+        assert (await room.desk.before(room.what())).block == "far away"
+        assert posted[0][1] == "Bearer t0k"
+        assert posted[0][0]["tool_name"] == "Bash"
+        assert "503" in (await room.desk.before(room.what())).block
+    finally:
+        await runner.cleanup()
+    assert "cannot be asked" in (await room.desk.before(room.what())).block
+
+
+async def test_a_prompt_asks_the_smallest_model_once_filled_and_paid_by_the_turn(
+    tmp_path: Path,
+) -> None:
+    hook = {
+        "name": "judge",
+        "on": "pre_tool_use",
+        "type": "prompt",
+        "prompt": "{tool_name}: {args}?",
+    }
+    room = Room(tmp_path, hook, answer='```json\n{"ok": false, "reason": "hm"}\n```')
+    call = ToolCall("t.1", "Bash", {"command": "echo {tool_name} $ARGUMENTS"}, "")
+    assert (await room.desk.before(room.what(call=call))).block == "hm"
+    (asked,) = room.asked
+    assert (asked.purpose, asked.payer.turn, asked.payer.session, asked.tools) == (
+        "hook",
+        "t",
+        "thread.0",
+        (),
+    )
+    assert 'Bash: {"command": "echo {tool_name} $ARGUMENTS"}?' in str(asked.steps)
+    room.answer = "of course"
+    assert "not JSON" in (await room.desk.before(room.what())).block
+
+
+async def test_observers_are_never_waited_for_run_side_by_side_and_are_dropped_with_a_count(
+    tmp_path: Path,
+) -> None:
+    text = "import sys,time,json; n = json.load(sys.stdin)['result']['text']; time.sleep(0.3); open(sys.argv[1] + n, 'w')"
+    hooks = [
+        {
+            "name": sign,
+            "on": "post_tool_use",
+            "command": [sys.executable, "-c", text, f"{tmp_path}/{sign}"],
+        }
+        for sign in "ab"
+    ]
+    room = Room(tmp_path, *hooks)
+    began = time.monotonic()
+    for number in range(WAITING + 5):
+        room.desk.observe(room.what("post_tool_use", result=ToolResult("t.1", str(number))))
+    assert time.monotonic() - began < 0.5
+    assert room.desk.dropped == 5
+    running = asyncio.create_task(room.desk.run())
+    await until(lambda: all((tmp_path / name).exists() for name in ("a0", "b0", "a1", "b1")))
+    running.cancel()
+    await asyncio.wait([running])
+
+
+async def test_sessions_and_turns_are_told_once_each(tmp_path: Path) -> None:
+    text = "import sys,json; e = json.load(sys.stdin); open('log', 'a').write(f\"{e['event']} {e['session']} {e['detail']}\\n\")"
+    room = Room(tmp_path, python(text, on=["session_start", "session_end", "turn_end"]))
+    running = asyncio.create_task(room.desk.run())
+
+    async def turn(name: str, lines: int) -> None:
+        room.desk.hear("thread", TurnStarted(name, "ada"))
+        room.desk.hear("thread", TurnEnded(name, "parked", ""))
+        room.desk.hear("thread", TurnEnded(name, "answered", "done"))
+        log = room.work / "log"
+        await until(lambda: log.exists() and len(log.read_text().splitlines()) == lines)
+
+    await turn("t1", 2)
+    await turn("t2", 3)
+    room.present = Present("thread.7", room.work)
+    await turn("t3", 6)
+    running.cancel()
+    await asyncio.wait([running])
+    assert sorted((room.work / "log").read_text().splitlines()) == [
+        "session_end thread.0 clear",
+        "session_start thread.0 startup",
+        "session_start thread.7 clear",
+        "turn_end thread.0 answered",
+        "turn_end thread.0 answered",
+        "turn_end thread.7 answered",
+    ]
+
+
+async def test_a_half_written_file_keeps_the_old_set_and_says_so_once(tmp_path: Path) -> None:
+    room = Room(tmp_path, python("import sys; sys.exit(2)"))
+    file = room.home / "hooks.yaml"
+    watching = asyncio.create_task(room.desk.watch())
+    await asyncio.sleep(0.3)
+    with structlog.testing.capture_logs() as logs:
+        for text in ("hooks:\n  - name: [", "", "hooks:\n  - name: ["):
+            file.write_text(text)
+            await asyncio.sleep(1.0)
+            assert (await room.desk.before(room.what())).by == "one"
+    assert [line["event"] for line in logs].count("hooks_kept") in (2, 3)
+    room.write(python("import sys; sys.exit(2)", "two"))
+    await until(lambda: room.files.own.hooks[0].name == "two")
+    file.unlink()
+    await until(lambda: not room.files.own.hooks)
+    assert (await room.desk.before(room.what())).block == ""
+    watching.cancel()
+    await asyncio.wait([watching])
+
+
+async def test_a_broken_file_at_the_start_lets_no_tool_run(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "hooks.yaml").write_text("hooks: 7")
+    room = Room(tmp_path)
+    assert "hooks.yaml:1: hooks: expected a list" in (await room.desk.before(room.what())).block
+    room.write(python("pass"))
+    room.files.reload()
+    assert (await room.desk.before(room.what())).block == ""
+
+
+async def test_hooks_of_a_project_run_only_while_exactly_they_are_trusted(tmp_path: Path) -> None:
+    trusts = Trusting()
+    room = Room(tmp_path, trusts=trusts)
+    script = room.work / ".claude" / "hooks" / "no.sh"
+    script.parent.mkdir(parents=True)
+    script.write_text("exit 2\n")
+    written = {
+        "hooks": {
+            "PreToolUse": [
+                {
+                    "hooks": [
+                        {
+                            "type": "command",
+                            "command": 'sh "$CLAUDE_PROJECT_DIR"/.claude/hooks/no.sh',
+                        }
+                    ]
+                }
+            ]
+        }
+    }
+    (room.work / ".claude" / "settings.json").write_text(json.dumps(written))
+
+    async def blocked() -> bool:
+        return bool((await room.desk.before(room.what())).block)
+
+    assert not await blocked()
+    found = project(room.work)
+    assert found is not None
+    await trusts.allow("hook", str(room.work), found.digest, "ada")
+    assert await blocked()
+    script.write_text("exit 2 #\n")
+    assert not await blocked()
+    script.write_text("exit 2\n")
+    assert await blocked()
+    await trusts.revoke("hook", str(room.work))
+    assert not await blocked()
+
+
+@given(
+    out=st.one_of(
+        st.text(),
+        st.recursive(
+            st.none() | st.booleans() | st.text(max_size=9),
+            lambda one: (
+                st.lists(one)
+                | st.dictionaries(
+                    st.sampled_from(
+                        [
+                            "decision",
+                            "permissionDecision",
+                            "hookSpecificOutput",
+                            "reason",
+                            "arguments",
+                            "updatedInput",
+                            "context",
+                            "continue",
+                            "ok",
+                        ]
+                    ),
+                    one,
+                )
+            ),
+        ).map(json.dumps),
+    ),
+    code=st.integers(0, 255),
+    dialect=st.sampled_from(["own", "claude", "seed"]),
+)
+def test_whatever_is_answered_it_is_read_and_the_strict_go_on_only_on_a_plain_word(
+    out: str, code: int, dialect: Any
+) -> None:
+    hook = Hook("h", "f", dialect, ("pre_tool_use",), Program(("x",)))
+    said = read(hook, "pre_tool_use", Raw(out, "", code))
+    if code == 2 or (code and hook.strict):
+        assert said.block
+    observed = read(hook, "post_tool_use", Raw(out, "", code))
+    assert (observed.block, observed.ask, observed.arguments, observed.context) == (
+        "",
+        "",
+        None,
+        "",
+    )

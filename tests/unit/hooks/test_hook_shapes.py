@@ -1,0 +1,233 @@
+"""Files of hooks in their three shapes, at least twenty of them as the field publishes its own; and what is wrong
+with others, in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ohmo.contracts.hooks import EVENTS
+from ohmo.contracts.messages import ToolCall
+from ohmo.hooks.hook import Endpoint, Program, Prompt
+from ohmo.hooks.matching import fits, names
+from ohmo.hooks.shapes import read
+
+SETTINGS = "settings.json"
+
+
+def command(line: str, **more: Any) -> dict[str, Any]:
+    return {"type": "command", "command": line, **more}
+
+
+def settings(event: str, handler: dict[str, Any], matcher: str | None = None) -> dict[str, Any]:
+    group: dict[str, Any] = {"hooks": [handler]}
+    if matcher is not None:
+        group["matcher"] = matcher
+    return {"hooks": {event: [group]}}
+
+
+# As such files look in the documentation and in guides of the field, written anew.
+PUBLISHED: list[tuple[dict[str, Any], str, int]] = [
+    (
+        settings("PreToolUse", command('"$CLAUDE_PROJECT_DIR"/.claude/hooks/block-rm.sh'), "Bash"),
+        "Bash",
+        1,
+    ),
+    (
+        settings("PreToolUse", command("./check.sh", **{"if": "Bash(git push *)"}), "Bash"),
+        "Bash",
+        1,
+    ),
+    (settings("PreToolUse", command("python3 protect.py"), "Edit|Write"), "Write", 1),
+    (
+        settings("PreToolUse", command("jq -r .tool_input.command >> ~/log", timeout=10), "Bash"),
+        "Bash",
+        1,
+    ),
+    (settings("PreToolUse", command("audit-mcp"), "mcp__memory__.*"), "mcp__memory__create", 1),
+    (
+        settings("PreToolUse", command("audit-writes"), "mcp__.*__write.*"),
+        "mcp__files__write_file",
+        1,
+    ),
+    (settings("PreToolUse", command("nb"), "^Notebook"), "NotebookEdit", 1),
+    (settings("PreToolUse", command("all"), "*"), "Glob", 1),
+    (settings("PreToolUse", command("all")), "Glob", 1),
+    (
+        settings(
+            "PreToolUse",
+            {"type": "http", "url": "http://127.0.0.1:8080/pre", "timeout": 30},
+            "Bash",
+        ),
+        "Bash",
+        1,
+    ),
+    (
+        settings(
+            "PreToolUse",
+            {
+                "type": "http",
+                "url": "https://guard.example/hook",
+                "headers": {"Authorization": "Bearer $TOKEN"},
+                "allowedEnvVars": ["TOKEN"],
+            },
+        ),
+        "Read",
+        1,
+    ),
+    (
+        settings("PreToolUse", {"type": "prompt", "prompt": "Is this safe? $ARGUMENTS"}, "Bash"),
+        "Bash",
+        1,
+    ),
+    (settings("PostToolUse", command("npx prettier --write"), "Write|Edit"), "Edit", 1),
+    (
+        settings("PostToolUse", command("run-tests.sh", **{"async": True}, timeout=300), "Write"),
+        "Write",
+        1,
+    ),
+    (settings("PostToolUseFailure", command("report-failure"), "Bash"), "Bash", 1),
+    (settings("Stop", command("notify-send done")), "", 1),
+    (settings("Stop", {"type": "prompt", "prompt": "Are all tasks complete? $ARGUMENTS"}), "", 1),
+    (settings("SubagentStop", command("collect")), "", 1),
+    (settings("SessionStart", command("cat notes.md"), "startup|resume"), "startup", 1),
+    (settings("SessionEnd", command("cleanup.sh"), "clear"), "clear", 1),
+    (settings("PreCompact", command("backup-transcript.sh"), "auto"), "auto", 1),
+    (settings("PreToolUse", command("node", args=["guard.js", "--strict"]), "Bash"), "Bash", 1),
+    (settings("UserPromptSubmit", command("add-context")), "", 0),
+    (settings("Notification", command("beep"), "permission_prompt"), "", 0),
+    (settings("PermissionRequest", command("auto-allow"), "ExitPlanMode"), "", 0),
+    (
+        settings("PostToolUse", {"type": "agent", "prompt": "verify $ARGUMENTS"}, "Write"),
+        "Write",
+        0,
+    ),
+    (settings("PreToolUse", {"type": "mcp_tool", "server": "x", "tool": "y"}, "Write"), "Write", 0),
+]
+
+
+@pytest.mark.parametrize(("data", "tool", "hooks"), PUBLISHED)
+def test_published_settings_load_and_what_does_not_work_is_said(
+    data: dict[str, Any], tool: str, hooks: int
+) -> None:
+    file = read(json.dumps(data), SETTINGS)
+    assert not file.broken
+    assert len(file.hooks) == hooks
+    assert all(hook.dialect == "claude" and not hook.strict for hook in file.hooks)
+    if hooks and tool:
+        assert names(file.hooks[0].tools, tool)
+        assert not names(file.hooks[0].tools, "Nothing") or file.hooks[0].tools in ("", "*")
+    if not hooks:
+        assert len(file.findings) == 1
+        assert "PostToolUse" in file.findings[0] or next(iter(data["hooks"])) in file.findings[0]
+
+
+def test_switched_off_settings_and_long_deadlines_are_said() -> None:
+    off = read(json.dumps({"disableAllHooks": True, **settings("Stop", command("x"))}), SETTINGS)
+    assert (off.hooks, len(off.findings)) == ((), 1)
+    long = read(json.dumps(settings("PreToolUse", command("x", timeout=600))), SETTINGS)
+    assert long.hooks[0].timeout == 60.0
+    assert "at most 60" in long.findings[0]
+
+
+def test_our_own_shape_names_its_line_and_key() -> None:
+    good = read(
+        "hooks:\n  - name: a\n    on: [pre_tool_use, turn_end]\n    match: Bash\n    if: Bash(rm *)\n    command: [x, y]\n"
+        "  - on: turn_end\n    type: http\n    url: http://127.0.0.1/x\n    headers: {A: $B}\n    env: [B]\n"
+        "  - on: post_tool_use\n    type: prompt\n    prompt: 'fine? {args}'\n    timeout: 60\n",
+        "hooks.yaml",
+    )
+    assert not good.broken
+    assert [type(hook.action) for hook in good.hooks] == [Program, Endpoint, Prompt]
+    assert [hook.name for hook in good.hooks] == ["a", "hook 2", "hook 3"]
+    for line, expected in [
+        ("on: pre_tool", "hooks.yaml:3: hooks[0].on: pre_tool is no event"),
+        ("on: turn_end\n    mach: Bash", "unknown key"),
+        ("on: turn_end\n    match: Bash", "names tools"),
+        ("on: pre_tool_use\n    match: '(Bash'", "regular expression"),
+        ("on: pre_tool_use\n    if: git push", "not of the form"),
+        ("on: pre_tool_use\n    timeout: 61", "at most 60"),
+        ("on: pre_tool_use\n    type: agent", "subagents, which do not exist yet"),
+        ("on: pre_tool_use\n    type: http\n    url: file:///x", "http://"),
+    ]:
+        wrong = read(f"hooks:\n  - command: x\n    {line}\n", "hooks.yaml")
+        assert expected in wrong.broken, wrong
+        assert wrong.hooks == ()
+    assert (
+        "two hooks are called x"
+        in read("hooks:\n" + "  - {name: x, on: turn_end, command: y}\n" * 2, "hooks.yaml").broken
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "hooks", "hook: []", "hooks:\n  - [", "a: 1\nhooks: []", "hooks: 7", "{" * 5000, "\0"],
+)
+def test_what_cannot_be_read_is_one_line(text: str) -> None:
+    for name in ("hooks.yaml", SETTINGS):
+        broken = read(text, name).broken or "\n".join(read(text, name).findings)
+        assert "\n" not in broken
+        assert broken or name == SETTINGS
+
+
+def test_the_older_shape_fills_a_file_as_one_word_and_never_into_a_shell() -> None:
+    text = (
+        "hooks:\n  - name: format\n    events: [POST_TOOL_USE]\n    type: COMMAND\n    command: 'ruff format {file}'\n"
+        "    can_block: false\n  - events: [PRE_TOOL_USE]\n    type: COMMAND\n    command: check | tee log\n"
+    )
+    file = read(text, "hooks.yaml")
+    assert file.hooks[0].action == Program(("ruff", "format", "{file}"), placed=True)
+    assert (file.hooks[0].strict, file.hooks[1].strict) == (False, True)
+    for line in (
+        "sh -c 'cat {file}'",
+        "cat {file} | x",
+        "cat `{file}`",
+        "echo {args}",
+        "cat '{file}",
+    ):
+        wrong = read(
+            f"hooks:\n  - events: [PRE_TOOL_USE]\n    type: COMMAND\n    command: {json.dumps(line)}\n",
+            "hooks.yaml",
+        )
+        assert "command" in wrong.broken
+    lower = [event.upper() for event in EVENTS]
+    assert not read(
+        f"hooks:\n  - {{events: {json.dumps(lower)}, type: COMMAND, command: x}}\n", "hooks.yaml"
+    ).broken
+
+
+@pytest.mark.parametrize(
+    ("condition", "line", "expected"),
+    [
+        ("Bash(git push *)", "git push origin", True),
+        ("Bash(git push *)", "cd x && FOO=1 git push origin", True),
+        ("Bash(git push *)", "git push", True),
+        ("Bash(git push *)", "git status", False),
+        ("Bash(git push *)", "echo $(git status)", True),
+        ("Bash(rm:*)", "rm -rf x", True),
+        ("Edit(*.ts)", "rm", False),
+        ("Bash", "anything", True),
+    ],
+)
+def test_a_condition_is_about_each_part_of_a_command(
+    condition: str, line: str, *, expected: bool
+) -> None:
+    assert fits(condition, ToolCall("c", "Bash", {"command": line}, "")) is expected
+
+
+def test_a_condition_is_about_the_file_of_a_tool() -> None:
+    call = ToolCall("c", "Edit", {"file_path": "src/a.ts"}, "")
+    assert fits("Edit(*.ts)", call)
+    assert not fits("Edit(*.py)", call)
+
+
+def test_the_examples_that_ship_can_be_read() -> None:
+    files = sorted((Path(__file__).parents[3] / "docs" / "hooks").glob("*.yaml"))
+    assert len(files) == 3
+    for file in files:
+        found = read(file.read_text(), file.name)
+        assert not found.broken
+        assert len(found.hooks) == 1
