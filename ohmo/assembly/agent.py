@@ -12,12 +12,14 @@ from channels.contract import Address, Clock
 from channels.record import record
 from ohmo.ambient import Failpoint
 from ohmo.assembly.checkpoints import around_turns
+from ohmo.assembly.servers import build_servers
 from ohmo.assembly.tool_systems import systems_of
 from ohmo.checkpoints.folders import Folders
 from ohmo.config.load import Config
 from ohmo.context.rules import repository_of
 from ohmo.context.window import request_tokens
 from ohmo.contracts.cron import JobTools
+from ohmo.contracts.mcp import McpServers
 from ohmo.contracts.outbox import Grant
 from ohmo.contracts.provider import AskOnce, Call
 from ohmo.contracts.tool import Toolbox
@@ -32,7 +34,7 @@ from ohmo.permissions.policy import Host, Policies, sensitive_of, snapshot_of
 from ohmo.providers import build
 from ohmo.providers.build import endpoint_of
 from ohmo.providers.model_list import has, in_words
-from ohmo.tools.catalogue import Catalogue, load_tools
+from ohmo.tools.catalogue import Catalogue, GrowingCatalogue, load_tools
 from ohmo.tools.workbench import BackgroundJobs, Limits, ReadSteps, Workbench
 
 
@@ -49,6 +51,7 @@ class AgentParts:
     ask: AskOnce  # for anything but the next step of a turn
     folders: Folders  # of checkpoints
     tidying: Tidying | None  # of what is remembered
+    servers: McpServers | None = None  # None: none is configured
 
 
 async def build_model(config: Config, environ: Mapping[str, str]) -> build.Model:
@@ -122,7 +125,9 @@ def build_agent(
         memory=memory,
         steps=steps,
     )
-    toolbox = Catalogue(load_tools(bench))
+    servers = build_servers(config, bench)
+    own = load_tools(bench)
+    toolbox = Catalogue(own) if servers is None else GrowingCatalogue(own, servers)
     policies = Policies(snapshot, host)
     gate = LayeredGate(policies.judging, grants)
     turns = around_turns(config, folders, home)
@@ -140,7 +145,7 @@ def build_agent(
     small = model.models[0]
     cache = config.home.root / "cache"
     tidying = memory and Tidying(memory, ask, small, model.window(small), cache)
-    return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, tidying)
+    return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, tidying, servers)
 
 
 def build_memory(config: Config, environ: Mapping[str, str], clock: Clock) -> Memory:

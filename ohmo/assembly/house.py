@@ -41,7 +41,6 @@ from ohmo.gateway.orders import CommandQueries
 from ohmo.gateway.people import PeopleDesk, role_of_next
 from ohmo.gateway.sending import Sent
 from ohmo.gateway.switchboard import Switchboard
-from ohmo.memory.tidying import Tidying
 from ohmo.permissions.policy import snapshot_of
 from ohmo.providers import build
 from ohmo.replay import Replaying
@@ -158,6 +157,8 @@ async def build_house(
         memory=build_memory(config, environment.commands, environment.clock),
         folders=build_folders(config, environment.commands, store, environment.ambient),
     )
+    if agent.servers is not None:
+        await agent.servers.prepare()
     return _build(deps, wired, model, agent, clockwork, questions, (*warnings, *wired.broken), sent)
 
 
@@ -206,7 +207,7 @@ def _build(
         approvals=deps.approvals,
         clockwork=clockwork,
         notices=deps.notices,
-        control=build_control(deps, wired, clockwork, status, replaying, no_such, agent.tidying),
+        control=build_control(deps, wired, clockwork, status, replaying, no_such, agent),
         status=status,
         replaying=replaying,
         clockwatch=clockwatch,
@@ -346,7 +347,7 @@ def build_control(
     status: StatusReporter,
     replaying: Replaying,
     no_such: Callable[[str], Awaitable[str]],
-    tidying: Tidying | None,
+    agent: AgentParts,
 ) -> Control:
     config = deps.config
     environment = deps.environment
@@ -376,7 +377,8 @@ def build_control(
         no_such_model=no_such,
         trace=deps.trace,
         setup=partial(_setup, config),
-        tidying=tidying,
+        tidying=agent.tidying,
+        servers=agent.servers,
     )
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None
     runtime = environment.environ.get("XDG_RUNTIME_DIR")

@@ -26,7 +26,7 @@ _SECTIONS = {  # of the help; a command that is not named here stands under "Mor
     "Keep": ("backup", "restore", "store"),
 }
 _LATER = frozenset(
-    {"agents", "backend", "hooks", "mcp", "plugins", "skills", "worker"}
+    {"agents", "backend", "hooks", "plugins", "skills", "worker"}
 )  # named in the plan, not built yet
 
 

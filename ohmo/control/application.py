@@ -28,6 +28,7 @@ from ohmo.control.metrics import Health
 from ohmo.control.read_api import ReadRoutes
 from ohmo.control.responses import Misses, Refusal, Wanted, answer, body_of
 from ohmo.control.server import AppDeps
+from ohmo.control.servers_api import ServerRoutes
 from ohmo.control.web_chats import Chat, Chats
 from ohmo.control.webhooks import WebhookRoutes
 from ohmo.control.write_api import CronRoutes, GrantRoutes, WriteRoutes
@@ -109,6 +110,7 @@ def _application(behind: AppDeps, callers: Callers) -> web.Application:
         routes += WebhookRoutes(ports.hooks).routes()
     if ports.cron is not None:
         routes += CronRoutes(ports.cron).routes()
+    routes += ServerRoutes(ports.servers).routes()
     if ports.tidying is not None:
         routes += MemoryRoutes(ports.tidying).routes()
     application = web.Application(middlewares=[guard.middleware()], client_max_size=_BODY)

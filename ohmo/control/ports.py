@@ -22,6 +22,7 @@ from ohmo.config.agent import Budget
 from ohmo.context.usage import ContextUsage
 from ohmo.contracts.agent import Event
 from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.mcp import McpServers
 from ohmo.contracts.outbox import Asked, Remembered
 from ohmo.contracts.reports import (
     ChannelStatus,
@@ -129,6 +130,7 @@ class Ports:
     trace: Callable[[str], Awaitable[Trace | None]] | None = None
     setup: Callable[[], SetUp] | None = None
     tidying: Tidying | None = None
+    servers: McpServers | None = None
 
 
 class Sessions(Protocol):

@@ -144,7 +144,9 @@ def _background_tasks(
     if tidying is not None and schedule is not None and not config.safe:
         work = partial(consolidate, tidying, schedule, house.notices, clock)
         looking = [("consolidation", work)]
+    servers = house.agent.servers
     return [
+        *([("mcp", servers.run)] if servers is not None else []),
         ("bus", house.bus.run),
         ("questions", house.questions.run),
         ("sessions", house.pool.run),

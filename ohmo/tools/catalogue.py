@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import ohmo.tools
 from ohmo.contracts.errors import ConfigError
+from ohmo.contracts.mcp import ToolSource
 from ohmo.contracts.provider import ToolSpec
 from ohmo.contracts.tool import Tool
 from ohmo.tools.tool_search import ToolSearch, listed
@@ -52,6 +53,45 @@ class Catalogue:
         return self._specs
 
 
+class GrowingCatalogue:
+    """Implements ``ohmo.contracts.tool.Toolbox``: the tools of the house, and those that servers
+    bring and take away. What a session is shown from its beginning on names the servers of the
+    configuration and never their tools, so that it does not matter which came when."""
+
+    def __init__(self, tools: Mapping[str, Tool[Any]], more: ToolSource) -> None:
+        self._own = tools
+        self._more = more
+        self._house = tool_specs(tools, more.servers)
+        self._made = -1  # revision of what follows
+        self._tools: Mapping[str, Tool[Any]] = tools
+        self._specs = self._house
+
+    @property
+    def revision(self) -> int:
+        return 1 + self._more.revision
+
+    def tools(self) -> Mapping[str, Tool[Any]]:
+        self._renew()
+        return self._tools
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        self._renew()
+        return self._specs
+
+    def _renew(self) -> None:
+        if self._made == self.revision:
+            return
+        self._made = self.revision
+        brought = dict(sorted(self._more.tools().items()))
+        self._tools = dict(sorted({**brought, **self._own}.items()))
+        found = (
+            ToolSpec(name, tool.description, tool.schema, deferred=True)
+            for name, tool in brought.items()
+            if name not in self._own
+        )
+        self._specs = (*self._house, *found)
+
+
 def load_tools(workbench: Workbench) -> Mapping[str, Tool[Any]]:
     """All tools by name, sorted. Raises ConfigError when two modules export the same name."""
     tools: dict[str, Tool[Any]] = {}
@@ -77,21 +117,24 @@ def load_tools(workbench: Workbench) -> Mapping[str, Tool[Any]]:
     return dict(sorted(tools.items()))
 
 
-def tool_specs(tools: Mapping[str, Tool[Any]]) -> tuple[ToolSpec, ...]:
+def tool_specs(tools: Mapping[str, Tool[Any]], servers: Sequence[str] = ()) -> tuple[ToolSpec, ...]:
     """What the model may use: short descriptions and flattened schemas, in a fixed order. All but
     ``CORE`` are deferred, and named by ToolSearch, which is left out when there is nothing to
-    find."""
+    find. ``servers``: whose tools can be found too."""
     specs = [
         ToolSpec(name, tool.description, tool.schema, deferred=name not in CORE)
         for name, tool in sorted(tools.items())
     ]
     kept_back = [spec for spec in specs if spec.deferred]
+    names = listed(kept_back)
+    if servers:
+        names += f"; and tools of servers: {', '.join(f'mcp__{name}__*' for name in servers)}"
     described = [
         (
-            replace(spec, description=f"{spec.description} {listed(kept_back)}")
+            replace(spec, description=f"{spec.description} {names}")
             if spec.name == ToolSearch.name
             else spec
         )
         for spec in specs
     ]
-    return tuple(spec for spec in described if kept_back or spec.name != ToolSearch.name)
+    return tuple(spec for spec in described if kept_back or servers or spec.name != ToolSearch.name)
