@@ -89,7 +89,7 @@ async def program(endpoint: Endpoint) -> AsyncGenerator[Streams]:
     tasks = [
         asyncio.create_task(_read(process, to_us)),
         asyncio.create_task(_write(process, theirs)),
-        asyncio.create_task(_drain(process)),
+        asyncio.create_task(_drain(process.stderr)),
     ]
     try:
         yield ours, to_it
@@ -133,10 +133,10 @@ async def _write(process: Process, theirs: MemoryObjectReceiveStream[SessionMess
             await process.stdin.drain()
 
 
-async def _drain(process: Process) -> None:
-    """What it says on standard error is nobody's, and must not stop it."""
-    assert process.stderr is not None
-    while await process.stderr.read(1 << 16):
+async def _drain(output: asyncio.StreamReader | None) -> None:
+    """What it says there is nobody's, and must not stop it."""
+    assert output is not None
+    while await output.read(1 << 16):
         pass
 
 
@@ -145,6 +145,10 @@ async def _end(process: Process, tasks: list[asyncio.Task[None]]) -> None:
     if process.stdin is not None:
         process.stdin.close()
     below = descendants(process.pid)
+    tasks[0].cancel()
+    await asyncio.wait(tasks[:1])
+    # asyncio sees no end of a process whose output nobody reads
+    tasks.append(asyncio.create_task(_drain(process.stdout)))
     try:
         with suppress(TimeoutError):
             async with asyncio.timeout(_GRACE):
@@ -152,7 +156,7 @@ async def _end(process: Process, tasks: list[asyncio.Task[None]]) -> None:
     finally:
         send_group(process.pid, signal.SIGKILL)
         send(below, signal.SIGKILL)
+        await process.wait()
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-        await process.wait()
