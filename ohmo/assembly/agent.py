@@ -34,7 +34,7 @@ from ohmo.permissions.policy import Host, Policies, sensitive_of, snapshot_of
 from ohmo.providers import build
 from ohmo.providers.build import endpoint_of
 from ohmo.providers.model_list import has, in_words
-from ohmo.tools.catalogue import Catalogue, GrowingCatalogue, load_tools
+from ohmo.tools.catalogue import catalogue, load_tools
 from ohmo.tools.workbench import BackgroundJobs, Limits, ReadSteps, Workbench
 
 
@@ -126,8 +126,7 @@ def build_agent(
         steps=steps,
     )
     servers = build_servers(config, bench)
-    own = load_tools(bench)
-    toolbox = Catalogue(own) if servers is None else GrowingCatalogue(own, servers)
+    toolbox = catalogue(load_tools(bench), servers)
     policies = Policies(snapshot, host)
     gate = LayeredGate(policies.judging, grants)
     turns = around_turns(config, folders, home)

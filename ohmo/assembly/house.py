@@ -157,8 +157,6 @@ async def build_house(
         memory=build_memory(config, environment.commands, environment.clock),
         folders=build_folders(config, environment.commands, store, environment.ambient),
     )
-    if agent.servers is not None:
-        await agent.servers.prepare()
     return _build(deps, wired, model, agent, clockwork, questions, (*warnings, *wired.broken), sent)
 
 

@@ -105,6 +105,8 @@ async def started(
         )
         broken = house.status.warnings
         house.status.warnings = lambda: (*notes(), *broken())
+        if house.agent.servers is not None:
+            await house.agent.servers.prepare()
         calm = partial(asyncio.sleep, 0) if still else partial(_calm, house, FIRST)
         doors = await stack.enter_async_context(house.control.serving(calm))
         group = await stack.enter_async_context(tasks())

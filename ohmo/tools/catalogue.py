@@ -13,7 +13,7 @@ import ohmo.tools
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.mcp import ToolSource
 from ohmo.contracts.provider import ToolSpec
-from ohmo.contracts.tool import Tool
+from ohmo.contracts.tool import Tool, Toolbox
 from ohmo.tools.tool_search import ToolSearch, listed
 from ohmo.tools.workbench import Workbench
 
@@ -90,6 +90,11 @@ class GrowingCatalogue:
             if name not in self._own
         )
         self._specs = (*self._house, *found)
+
+
+def catalogue(tools: Mapping[str, Tool[Any]], more: ToolSource | None) -> Toolbox:
+    """Of the house alone where nobody brings others."""
+    return Catalogue(tools) if more is None else GrowingCatalogue(tools, more)
 
 
 def load_tools(workbench: Workbench) -> Mapping[str, Tool[Any]]:

@@ -179,7 +179,7 @@ async def test_a_tool_that_changed_is_off_until_it_is_approved_also_after_a_rest
 @pytest.mark.parametrize(
     ("way", "line"),
     [
-        ("hang", "did not connect and initialize within 2 s"),
+        ("hang", "did not connect and initialize within 5 s"),
         ("exit", "it could not be initialized"),
         ("garbage", "it could not be initialized"),
     ],
@@ -187,10 +187,10 @@ async def test_a_tool_that_changed_is_off_until_it_is_approved_also_after_a_rest
 async def test_what_never_becomes_a_server_is_one_line_and_delays_nobody(
     tmp_path: Path, way: str, line: str
 ) -> None:
-    times = Times(connect=2.0, call=2.0, shortest=0.05, longest=0.2)
+    times = Times(connect=5.0, call=2.0, shortest=0.05, longest=0.2)
     both = {"bad": program("rude_server.py", way), "good": program("rude_server.py", "plain")}
     async with running(tmp_path, both, times) as house:
-        await state(house, "good", "connected", 2.0)
+        await state(house, "good", "connected", 4.0)
         assert (await call(house, tmp_path, "mcp__good__one")).text == "x" * 10
         report = await state(house, "bad", "failed")
         assert line in report.error
