@@ -102,7 +102,7 @@ async def test_each_transport_brings_tools_resources_prompts_and_errors(
             assert (await call(house, tmp_path, "mcp__x__picture")).text == "image/png"
             failed = await call(house, tmp_path, "mcp__x__fails")
             assert failed.error
-            assert "no such thing" in failed.text
+            assert "Error executing tool fails" in failed.text
             listed = await call(house, tmp_path, "mcp__x__list_resources")
             assert "notes://today" in listed.text
             wanted = {"uri": "notes://today"}
