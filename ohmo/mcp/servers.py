@@ -81,6 +81,7 @@ class Server:
         self._listed = asyncio.Event()  # set: its tools were asked for since ``test``
         self._look = asyncio.Event()  # set: they shall be asked for again
         self._orders: asyncio.Queue[_Order] = asyncio.Queue()
+        self._open: set[asyncio.Future[Answer]] = set()  # somebody waits for each
         self.tools: Mapping[str, McpTool] = {}
 
     async def prepare(self) -> None:
@@ -113,6 +114,8 @@ class Server:
         if definition.name in self._off:
             raise ServerFailed(f"{definition.name} is off: {self._off[definition.name]}")
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._open.add(answer)
+        answer.add_done_callback(self._open.discard)
         self._orders.put_nowait(_Order(definition, arguments, answer))
         return await answer
 
@@ -234,11 +237,12 @@ class Server:
             self._changed()
 
     def _refuse_all(self) -> None:
+        """Also a call that its task had taken and not begun: nobody waits for ever."""
         while not self._orders.empty():
-            order = self._orders.get_nowait()
-            if not order.answer.done():
-                what = f"it is gone ({self._error}); the call was not made"
-                order.answer.set_exception(ServerFailed(what))
+            self._orders.get_nowait()
+        for answer in [answer for answer in self._open if not answer.done()]:
+            what = f"the connection ended ({self._error}); what the call did is unknown"
+            answer.set_exception(ServerFailed(what))
 
 
 async def _carry(session: Session, order: _Order, seconds: float) -> None:
@@ -251,11 +255,6 @@ async def _carry(session: Session, order: _Order, seconds: float) -> None:
         if not await session.alive():
             raise ServerFailed("it does not answer any more") from error
         return
-    except asyncio.CancelledError:
-        if not order.answer.done():
-            what = "the connection ended in the middle of the call; its effect is unknown"
-            order.answer.set_exception(ServerFailed(what))
-        raise
     if not order.answer.done():
         order.answer.set_result(answer)
 
