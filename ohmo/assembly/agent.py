@@ -12,6 +12,7 @@ from channels.contract import Address, Clock
 from channels.record import record
 from ohmo.ambient import Failpoint
 from ohmo.assembly.checkpoints import around_turns
+from ohmo.assembly.servers import build_servers
 from ohmo.assembly.tool_systems import systems_of
 from ohmo.checkpoints.folders import Folders
 from ohmo.config.load import Config
@@ -19,8 +20,10 @@ from ohmo.context.rules import repository_of
 from ohmo.context.window import request_tokens
 from ohmo.contracts.cron import JobTools
 from ohmo.contracts.hooks import HookRoom
+from ohmo.contracts.mcp import McpServers
 from ohmo.contracts.outbox import Grant
 from ohmo.contracts.provider import AskOnce, Call
+from ohmo.contracts.tool import Toolbox
 from ohmo.contracts.trust import Trusts
 from ohmo.discovery import load, scan
 from ohmo.engine.executor import Executor, nothing_before
@@ -35,7 +38,7 @@ from ohmo.providers import build
 from ohmo.providers.build import endpoint_of
 from ohmo.providers.model_list import has, in_words
 from ohmo.skills.shelf import BUNDLED, Place, Skills
-from ohmo.tools.catalogue import Catalogue, load_tools, with_strangers
+from ohmo.tools.catalogue import catalogue, load_tools, with_strangers
 from ohmo.tools.workbench import BackgroundJobs, Limits, ReadSteps, Workbench
 
 
@@ -45,7 +48,7 @@ class AgentParts:
 
     engine: Engine
     model: build.Model
-    toolbox: Catalogue
+    toolbox: Toolbox
     workbench: Workbench
     policies: Policies
     gate: LayeredGate
@@ -53,7 +56,9 @@ class AgentParts:
     folders: Folders  # of checkpoints
     tidying: Tidying | None  # of what is remembered
     skills: Skills
+    skipped: tuple[str, ...]  # tools of other packages, a line for each
     hooks: HookRoom | None = None
+    servers: McpServers | None = None  # None: none is configured
 
     def trial(self, workspace: Path) -> Trial:
         """Of calls, as they would be judged now."""
@@ -133,7 +138,9 @@ def build_agent(
         skills=skills,
         steps=steps,
     )
-    toolbox = with_strangers(load_tools(bench), bench, () if config.safe else None)
+    servers = build_servers(config, bench)
+    tools, skipped = with_strangers(load_tools(bench), bench, () if config.safe else None)
+    toolbox = catalogue(tools, servers)
     policies = Policies(snapshot, host)
     gate = LayeredGate(policies.judging, grants)
     turns = around_turns(config, folders, home)
@@ -151,8 +158,9 @@ def build_agent(
     engine = Engine(reasoner, executor, max_steps=config.limits.max_steps, after=after)
     small, cache = model.models[0], config.home.root / "cache"
     tidying = memory and Tidying(memory, ask, small, model.window(small), cache)
+    brought = (skills, skipped, hooks, servers)
     return AgentParts(
-        engine, model, toolbox, bench, policies, gate, ask, folders, tidying, skills, hooks
+        engine, model, toolbox, bench, policies, gate, ask, folders, tidying, *brought
     )
 
 

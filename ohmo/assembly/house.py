@@ -161,7 +161,7 @@ async def build_house(
         folders=build_folders(config, environment.commands, store, environment.ambient),
         hooks=build_hook_room(deps, model, ask, store),
     )
-    told = (*warnings, *wired.broken, *agent.toolbox.broken)
+    told = (*warnings, *wired.broken, *agent.skipped)
     return _build(deps, wired, model, agent, clockwork, questions, told, sent)
 
 
@@ -330,8 +330,7 @@ def build_status(
 
 
 def _setup(config: Config) -> SetUp:
-    """Imported late: few houses are set up twice. ``os.environ`` is what the process was given,
-    without what .env adds."""
+    """Imported late. ``os.environ``: what the process was given, without what .env adds."""
     make = cast(
         "Callable[[Config, Mapping[str, str], Mapping[str, Manifest]], SetUp]",
         load("ohmo.setup.config_editor:ConfigEditor"),
@@ -377,6 +376,7 @@ def build_control(
         tidying=agent.tidying,
         trial=agent.trial(config.workspace),
         trusting=TrustDesk(store, agent.skills, config.workspace),
+        servers=agent.servers,
     )
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None
     runtime = environment.environ.get("XDG_RUNTIME_DIR")

@@ -208,8 +208,6 @@ def not_yet(written: Written, source: Source) -> list[Problem]:
         setting = getattr(written.sandbox, key)
         if setting != default and (key, setting) != ("backend", "none"):  # which is what there is
             asked.append((("sandbox", key), "a sandbox"))
-    if written.mcp:
-        asked.append((("mcp",), "the use of MCP servers"))
     if written.remote is not None:
         asked.append((("remote",), "remote storage"))
     problems = [

@@ -28,6 +28,7 @@ from ohmo.control.metrics import Health
 from ohmo.control.read_api import ReadRoutes
 from ohmo.control.responses import Misses, Refusal, Wanted, answer, body_of
 from ohmo.control.server import AppDeps
+from ohmo.control.servers_api import ServerRoutes
 from ohmo.control.trust_api import TrustRoutes
 from ohmo.control.web_chats import Chat, Chats
 from ohmo.control.webhooks import WebhookRoutes
@@ -110,6 +111,7 @@ def _application(behind: AppDeps, callers: Callers) -> web.Application:
         routes += WebhookRoutes(ports.hooks).routes()
     if ports.cron is not None:
         routes += CronRoutes(ports.cron).routes()
+    routes += ServerRoutes(ports.servers).routes()
     if ports.tidying is not None:
         routes += MemoryRoutes(ports.tidying).routes()
     if ports.trusting is not None:

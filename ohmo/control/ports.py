@@ -23,6 +23,7 @@ from ohmo.config.agent import Budget
 from ohmo.context.usage import ContextUsage
 from ohmo.contracts.agent import Event
 from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.mcp import McpServers
 from ohmo.contracts.outbox import Asked, Remembered
 from ohmo.contracts.reports import (
     ChannelStatus,
@@ -133,6 +134,7 @@ class Ports:
     tidying: Tidying | None = None
     trial: Trial | None = None
     trusting: TrustDesk | None = None
+    servers: McpServers | None = None
 
 
 class Sessions(Protocol):

@@ -105,6 +105,8 @@ async def started(
         )
         broken = house.status.warnings
         house.status.warnings = lambda: (*notes(), *broken())
+        if house.agent.servers is not None:
+            await house.agent.servers.prepare()
         calm = partial(asyncio.sleep, 0) if still else partial(_calm, house, FIRST)
         doors = await stack.enter_async_context(house.control.serving(calm))
         group = await stack.enter_async_context(tasks())
@@ -145,7 +147,9 @@ def _background_tasks(
     if tidying is not None and schedule is not None and not calm:
         work = partial(consolidate, tidying, schedule, house.notices, clock)
         looking = [("consolidation", work)]
+    servers = house.agent.servers
     return [
+        *([("mcp", servers.run)] if servers is not None else []),
         ("bus", house.bus.run),
         ("questions", house.questions.run),
         ("sessions", house.pool.run),

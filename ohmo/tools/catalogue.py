@@ -12,8 +12,9 @@ from typing import Any, cast
 
 import ohmo.tools
 from ohmo.contracts.errors import ConfigError
+from ohmo.contracts.mcp import ToolSource
 from ohmo.contracts.provider import ToolSpec
-from ohmo.contracts.tool import Tool
+from ohmo.contracts.tool import Tool, Toolbox
 from ohmo.discovery import from_packages
 from ohmo.lifecycle import outcome
 from ohmo.tools.results import description
@@ -44,10 +45,8 @@ class Catalogue:
 
     revision = 1
 
-    def __init__(self, tools: Mapping[str, Tool[Any]], broken: Sequence[str] = ()) -> None:
-        """``broken``: a line for each tool of another package that was skipped."""
+    def __init__(self, tools: Mapping[str, Tool[Any]]) -> None:
         self._tools = tools
-        self.broken = tuple(broken)
 
     def tools(self) -> Mapping[str, Tool[Any]]:
         return self._tools
@@ -58,6 +57,50 @@ class Catalogue:
 
     def specs(self) -> tuple[ToolSpec, ...]:
         return self._specs
+
+
+class GrowingCatalogue:
+    """Implements ``ohmo.contracts.tool.Toolbox``: the tools of the house, and those that servers
+    bring and take away. What a session is shown from its beginning on names the servers of the
+    configuration and never their tools, so that it does not matter which came when."""
+
+    def __init__(self, tools: Mapping[str, Tool[Any]], more: ToolSource) -> None:
+        self._own = tools
+        self._more = more
+        self._house = tool_specs(tools, more.servers)
+        self._made = -1  # revision of what follows
+        self._tools: Mapping[str, Tool[Any]] = tools
+        self._specs = self._house
+
+    @property
+    def revision(self) -> int:
+        return 1 + self._more.revision
+
+    def tools(self) -> Mapping[str, Tool[Any]]:
+        self._renew()
+        return self._tools
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        self._renew()
+        return self._specs
+
+    def _renew(self) -> None:
+        if self._made == self.revision:
+            return
+        self._made = self.revision
+        brought = dict(sorted(self._more.tools().items()))
+        self._tools = dict(sorted({**brought, **self._own}.items()))
+        found = (
+            ToolSpec(name, tool.description, tool.schema, deferred=True)
+            for name, tool in brought.items()
+            if name not in self._own
+        )
+        self._specs = (*self._house, *found)
+
+
+def catalogue(tools: Mapping[str, Tool[Any]], more: ToolSource | None) -> Toolbox:
+    """Of the house alone where nobody brings others."""
+    return Catalogue(tools) if more is None else GrowingCatalogue(tools, more)
 
 
 def load_tools(workbench: Workbench) -> Mapping[str, Tool[Any]]:
@@ -100,8 +143,9 @@ def _made(factory: Factory, workbench: Workbench) -> Tool[Any] | None:
 
 def with_strangers(
     tools: Mapping[str, Tool[Any]], workbench: Workbench, points: Iterable[EntryPoint] | None = None
-) -> Catalogue:
-    """And those that other packages offer. ``points``: None for those that are installed."""
+) -> tuple[Mapping[str, Tool[Any]], tuple[str, ...]]:
+    """And those that other packages offer, with a line for each that is skipped. ``points``: None
+    for those that are installed."""
     made = dict(tools)
     found = from_packages("ohmo.tools", "TOOL", type, taken=tools, points=points)
     broken = list(found.broken)
@@ -112,24 +156,27 @@ def with_strangers(
             broken.append(f"the tool {name} of another package is skipped: {line}")
         elif tool is not None:
             made[name] = tool
-    return Catalogue(dict(sorted(made.items())), broken)
+    return dict(sorted(made.items())), tuple(broken)
 
 
-def tool_specs(tools: Mapping[str, Tool[Any]]) -> tuple[ToolSpec, ...]:
+def tool_specs(tools: Mapping[str, Tool[Any]], servers: Sequence[str] = ()) -> tuple[ToolSpec, ...]:
     """What the model may use: short descriptions and flattened schemas, in a fixed order. All but
     ``CORE`` are deferred, and named by ToolSearch, which is left out when there is nothing to
-    find."""
+    find. ``servers``: whose tools can be found too."""
     specs = [
         ToolSpec(name, tool.description, tool.schema, deferred=name not in CORE)
         for name, tool in sorted(tools.items())
     ]
     kept_back = [spec for spec in specs if spec.deferred]
+    names = listed(kept_back)
+    if servers:
+        names += f"; and tools of servers: {', '.join(f'mcp__{name}__*' for name in servers)}"
     described = [
         (
-            replace(spec, description=f"{spec.description} {listed(kept_back)}")
+            replace(spec, description=f"{spec.description} {names}")
             if spec.name == ToolSearch.name
             else spec
         )
         for spec in specs
     ]
-    return tuple(spec for spec in described if kept_back or spec.name != ToolSearch.name)
+    return tuple(spec for spec in described if kept_back or servers or spec.name != ToolSearch.name)

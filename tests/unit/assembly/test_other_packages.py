@@ -71,6 +71,6 @@ def test_the_second_of_one_name_is_skipped(tmp_path: Path) -> None:
 def test_a_tool_that_cannot_be_made_is_skipped(tmp_path: Path) -> None:
     points = [point(tmp_path, NAMED.format(name="Made", does="raise ValueError('no key')"))]
     bench = Workbench(tmp_path / "spill", None)  # pyright: ignore[reportArgumentType]
-    made = with_strangers({}, bench, points)
-    assert dict(made.tools()) == {}
-    assert made.broken == ("the tool Made of another package is skipped: ValueError: no key",)
+    made, broken = with_strangers({}, bench, points)
+    assert made == {}
+    assert broken == ("the tool Made of another package is skipped: ValueError: no key",)

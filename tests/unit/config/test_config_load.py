@@ -261,12 +261,9 @@ def test_a_webhook_whose_secret_is_gone_is_a_line_before_anything_starts(home: P
 
 
 def test_what_is_not_built_yet_is_not_silently_ignored(home: Path) -> None:
-    text = (
-        "mcp: {x: {command: y}}\nprofiles: {default: {provider:"
-        " codex}}\nsandbox: {backend: docker}\n"
-    )
+    text = "profiles: {default: {provider: codex}}\nsandbox: {backend: docker}\n"
     found = problems(home, text)
-    assert len(found) == 3
+    assert len(found) == 2
     assert all("comes in a later version" in line for line in found)
 
 

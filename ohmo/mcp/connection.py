@@ -1,0 +1,284 @@
+"""The official SDK: its sessions over programs that we start, and over HTTP. The only module that
+imports it; loaded with the first server, in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, cast
+
+import httpx2
+from mcp import types
+from mcp.client.session import ClientRequestContext, ClientSession, IncomingMessage
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from ohmo.contracts.messages import Json
+from ohmo.mcp.contract import Answer, Changed, Definition, Endpoint, ServerFailed, Session
+from ohmo.mcp.program import MOST_BYTES, Watched, program
+
+_ME = types.Implementation(name="ohmo", version="1")
+_PAGES = 200  # of a list; more is no list
+_PING = 5.0  # seconds
+_MOST_IMAGES, _IMAGE = 8, 5 << 20
+_PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_REFUSED = types.INVALID_REQUEST
+_OWN: tuple[tuple[Definition, str], ...] = (
+    (
+        Definition(
+            "list_resources",
+            "Lists the resources of this server: names and URIs.",
+            {"type": "object", "properties": {}},
+            reads_only=True,
+            of="resources",
+        ),
+        "resources",
+    ),
+    (
+        Definition(
+            "read_resource",
+            "Reads one resource of this server by its URI.",
+            {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]},
+            reads_only=True,
+            of="resource",
+        ),
+        "resources",
+    ),
+    (
+        Definition(
+            "list_prompts",
+            "Lists the prompts this server offers, with their arguments.",
+            {"type": "object", "properties": {}},
+            reads_only=True,
+            of="prompts",
+        ),
+        "prompts",
+    ),
+    (
+        Definition(
+            "get_prompt",
+            "Reads one prompt of this server, filled in.",
+            {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "arguments": {"type": "object", "additionalProperties": {"type": "string"}},
+                },
+                "required": ["name"],
+            },
+            reads_only=True,
+            of="prompt",
+        ),
+        "prompts",
+    ),
+)
+
+
+@asynccontextmanager
+async def connect(endpoint: Endpoint, changed: Changed) -> AsyncGenerator[Session]:
+    """Initialized. Raises ServerFailed; whatever else the SDK raises."""
+    async with AsyncExitStack() as stack:
+        if endpoint.kind == "stdio":
+            read, write = await stack.enter_async_context(program(endpoint))
+        elif endpoint.kind == "http":
+            client = await stack.enter_async_context(_client(dict(endpoint.headers or {})))
+            streams = streamable_http_client(endpoint.url, http_client=client)
+            read, write = await stack.enter_async_context(streams)
+        else:
+            streams = sse_client(
+                endpoint.url, headers=dict(endpoint.headers or {}), httpx_client_factory=_client
+            )
+            read, write = await stack.enter_async_context(streams)
+        watched = Watched(read)
+        heard = _Heard(changed)
+
+        async def roots(context: ClientRequestContext) -> types.ListRootsResult:
+            del context
+            uri = cast("Any", endpoint.cwd.as_uri())
+            return types.ListRootsResult(roots=[types.Root(uri=uri, name="workspace")])
+
+        session = await stack.enter_async_context(
+            ClientSession(
+                cast("Any", watched),
+                write,
+                sampling_callback=None,  # the SDK's own answers refuse: no model is lent
+                elicitation_callback=None,
+                list_roots_callback=roots,
+                message_handler=heard,
+                client_info=_ME,
+            )
+        )
+        try:
+            hello = await session.initialize()
+        except (MCPError, ValidationError, RuntimeError) as error:
+            raise ServerFailed(f"it could not be initialized: {_line(error)}") from error
+        yield _SdkSession(session, hello.capabilities, watched)
+
+
+def _client(
+    headers: dict[str, Any] | None = None,
+    timeout: httpx2.Timeout | None = None,
+    auth: httpx2.Auth | None = None,
+) -> httpx2.AsyncClient:
+    """Follows no redirect, asks no proxy of the environment, takes no answer that is too long."""
+
+    async def sized(response: httpx2.Response) -> None:
+        length = response.headers.get("content-length", "")
+        if length.isdigit() and int(length) > MOST_BYTES:
+            await response.aclose()
+            raise httpx2.ReadError(f"an answer of {length} bytes, more than {MOST_BYTES}")
+
+    return httpx2.AsyncClient(
+        headers=headers,
+        timeout=timeout or httpx2.Timeout(30.0, read=300.0),
+        auth=auth,
+        trust_env=False,
+        event_hooks={"response": [sized]},
+    )
+
+
+class _Heard:
+    def __init__(self, changed: Changed) -> None:
+        self._changed = changed
+
+    async def __call__(self, message: IncomingMessage) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._changed()
+
+
+class _SdkSession:
+    def __init__(
+        self, session: ClientSession, able: types.ServerCapabilities, watched: Watched
+    ) -> None:
+        self._session = session
+        self._able = able
+        self._watched = watched
+
+    async def definitions(self) -> list[Definition]:
+        found: list[Definition] = []
+        cursor: str | None = None
+        try:
+            for _ in range(_PAGES if self._able.tools is not None else 0):
+                params = types.PaginatedRequestParams(cursor=cursor)
+                page = await self._session.list_tools(params=params)
+                found += [_definition(tool) for tool in page.tools]
+                cursor = page.next_cursor
+                if cursor is None:
+                    break
+        except (MCPError, ValidationError, RuntimeError) as error:
+            raise ServerFailed(f"it does not tell its tools: {_line(error)}") from error
+        names = {each.name for each in found}
+        own = [
+            each
+            for each, able in _OWN
+            if getattr(self._able, able) is not None and each.name not in names
+        ]
+        return [*own, *found]
+
+    async def call(self, tool: Definition, arguments: Mapping[str, Json], seconds: float) -> Answer:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._asked(tool, dict(arguments))
+        except (MCPError, ValidationError, RuntimeError, ValueError) as error:
+            raise ServerFailed(_line(error)) from error
+
+    async def _asked(self, tool: Definition, arguments: dict[str, Any]) -> Answer:
+        session = self._session
+        match tool.of:
+            case "tool":
+                return _answer(await session.call_tool(tool.name, arguments))
+            case "resources":
+                listed = await session.list_resources()
+                lines = [f"- {each.name}: {each.uri}" for each in listed.resources]
+                return Answer("\n".join(lines) or "There are none.")
+            case "resource":
+                read = await session.read_resource(str(arguments["uri"]))
+                return Answer("\n".join(_contents(each) for each in read.contents))
+            case "prompts":
+                prompts = await session.list_prompts()
+                lines = [_prompt(each) for each in prompts.prompts]
+                return Answer("\n".join(lines) or "There are none.")
+            case "prompt":
+                prompt = await session.get_prompt(
+                    str(arguments["name"]), arguments.get("arguments") or {}
+                )
+                words = [f"{each.role}: {_block(each.content)}" for each in prompt.messages]
+                return Answer("\n\n".join(words))
+
+    async def alive(self) -> bool:
+        try:
+            async with asyncio.timeout(_PING):
+                await self._session.send_ping()
+        except MCPError as error:  # also one that knows no ping is there
+            return error.code == types.METHOD_NOT_FOUND
+        except (TimeoutError, ValidationError, RuntimeError):
+            return False
+        return True
+
+    async def ended(self) -> None:
+        await self._watched.ended.wait()
+
+
+def _definition(tool: types.Tool) -> Definition:
+    claims = tool.annotations
+    reads_only = claims is not None and claims.read_only_hint is True
+    return Definition(tool.name, tool.description or "", tool.input_schema, reads_only)
+
+
+def _answer(result: types.CallToolResult) -> Answer:
+    """Structured content only where the server says nothing in words, as the protocol wants."""
+    lines: list[str] = []
+    images: list[tuple[str, bytes]] = []
+    for block in result.content:
+        if isinstance(block, types.ImageContent):
+            picture = _picture(block)
+            if picture is not None and len(images) < _MOST_IMAGES:
+                images.append(picture)
+                continue
+        lines.append(_block(block))
+    if not any(lines) and not images and result.structured_content is not None:
+        lines = [json.dumps(result.structured_content, ensure_ascii=False, indent=1)]
+    return Answer("\n".join(lines), result.is_error, tuple(images))
+
+
+def _picture(block: types.ImageContent) -> tuple[str, bytes] | None:
+    try:
+        data = base64.b64decode(block.data, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    fits = block.mime_type in _PICTURES and len(data) <= _IMAGE
+    return (block.mime_type, data) if fits else None
+
+
+def _block(block: types.ContentBlock) -> str:
+    match block:
+        case types.TextContent():
+            return block.text
+        case types.ResourceLink():
+            return f"[resource {block.name}: {block.uri}]"
+        case types.EmbeddedResource():
+            return _contents(block.resource)
+        case types.ImageContent() | types.AudioContent():
+            size = len(block.data) * 3 // 4
+            return f"[{block.mime_type}, {size} bytes, not shown]"
+
+
+def _contents(found: types.TextResourceContents | types.BlobResourceContents) -> str:
+    if isinstance(found, types.TextResourceContents):
+        return found.text
+    return f"[{found.uri}: {found.mime_type or 'binary'}, {len(found.blob) * 3 // 4} bytes]"
+
+
+def _prompt(prompt: types.Prompt) -> str:
+    wanted = ", ".join(each.name for each in prompt.arguments or [])
+    return f"- {prompt.name}({wanted}): {prompt.description or ''}"
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

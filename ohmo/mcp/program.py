@@ -1,0 +1,162 @@
+"""A server that is a program: started by us, in the environment that commands get, so that a cage
+can stand around it; the SDK is given streams. It ends with its whole session of processes."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp.types import jsonrpc_message_adapter
+
+from ohmo.mcp.contract import Endpoint, ServerFailed
+from ohmo.processes.process_tree import descendants, send, send_group
+
+MOST_BYTES = 16 << 20  # of one message
+_GARBAGE = 100  # lines that are no messages, after which it is no server
+_GRACE = 2.0  # seconds to end by itself when its input is closed, as the protocol wants it
+Streams = tuple[
+    MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
+]
+
+
+class Watched:
+    """A stream of the SDK that tells when it is over."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.ended = asyncio.Event()
+
+    @property
+    def last_context(self) -> Any:
+        """Of whoever sent what was received last, as the SDK asks for it."""
+        return getattr(self._stream, "last_context", None)
+
+    async def receive(self) -> Any:
+        try:
+            return await self._stream.receive()
+        except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            self.ended.set()
+            raise
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def __aiter__(self) -> Watched:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Watched:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+@asynccontextmanager
+async def program(endpoint: Endpoint) -> AsyncGenerator[Streams]:
+    """Its messages both ways. Raises ServerFailed: it cannot be started."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *endpoint.argv,
+            cwd=endpoint.cwd,
+            env=dict(endpoint.env or {}),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            start_new_session=True,
+            limit=MOST_BYTES,
+        )
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise ServerFailed(f"{endpoint.argv[0]} cannot be started: {why}") from None
+    to_us, ours = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    to_it, theirs = anyio.create_memory_object_stream[SessionMessage](0)
+    tasks = [
+        asyncio.create_task(_read(process, to_us)),
+        asyncio.create_task(_write(process, theirs)),
+        asyncio.create_task(_drain(process.stderr)),
+    ]
+    try:
+        yield ours, to_it
+    finally:
+        await _end(process, tasks)
+        for stream in (to_us, ours, to_it, theirs):
+            stream.close()
+
+
+async def _read(
+    process: Process, to_us: MemoryObjectSendStream[SessionMessage | Exception]
+) -> None:
+    """Until it ends, sends a message that is too long, or nothing but garbage."""
+    assert process.stdout is not None
+    garbage = 0
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        async with to_us:
+            while garbage < _GARBAGE:
+                try:
+                    line = await process.stdout.readline()
+                except ValueError:  # longer than the limit
+                    return
+                if not line:
+                    return
+                if not line.strip():
+                    continue
+                try:
+                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                except ValueError:
+                    garbage += 1
+                    continue
+                await to_us.send(SessionMessage(message))
+
+
+async def _write(process: Process, theirs: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    assert process.stdin is not None
+    with suppress(OSError, anyio.ClosedResourceError):
+        async for message in theirs:
+            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            process.stdin.write(text.encode() + b"\n")
+            await process.stdin.drain()
+
+
+async def _drain(output: asyncio.StreamReader | None) -> None:
+    """What it says there is nobody's, and must not stop it."""
+    assert output is not None
+    while await output.read(1 << 16):
+        pass
+
+
+async def _end(process: Process, tasks: list[asyncio.Task[None]]) -> None:
+    """Also when whoever waits is cancelled."""
+    if process.stdin is not None:
+        process.stdin.close()
+    below = descendants(process.pid)
+    tasks[0].cancel()
+    await asyncio.wait(tasks[:1])
+    # asyncio sees no end of a process whose output nobody reads
+    tasks.append(asyncio.create_task(_drain(process.stdout)))
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE):
+                await process.wait()
+    finally:
+        send_group(process.pid, signal.SIGKILL)
+        send(below, signal.SIGKILL)
+        await process.wait()
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)

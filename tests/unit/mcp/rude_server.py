@@ -1,0 +1,66 @@
+"""A program that misbehaves: `python rude_server.py WAY`. Plain JSON-RPC, no SDK."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+WAY = sys.argv[1]
+
+
+def say(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0"} | message) + "\n")
+    sys.stdout.flush()
+
+
+def tools() -> list[dict[str, Any]]:
+    plain = {"type": "object", "properties": {}}
+    if WAY == "many":
+        return [{"name": f"t{n}", "description": "d", "inputSchema": plain} for n in range(10_000)]
+    if WAY == "circle":
+        node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/n"}}}
+        circle = {
+            "type": "object",
+            "properties": {"x": {"$ref": "#/$defs/n"}},
+            "$defs": {"n": node},
+        }
+        return [
+            {"name": "circle", "description": "d", "inputSchema": circle},
+            {"name": "fine", "description": "d", "inputSchema": plain},
+        ]
+    return [{"name": "one", "description": "d", "inputSchema": plain}]
+
+
+def main() -> None:
+    if WAY == "hang":
+        time.sleep(3_600)
+    if WAY == "exit":
+        sys.exit(1)
+    if WAY == "garbage":
+        for _ in range(1_000):
+            print("}{ no message", flush=True)
+        time.sleep(3_600)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        method, number = asked.get("method"), asked.get("id")
+        if method == "initialize":
+            hello = {
+                "protocolVersion": asked["params"]["protocolVersion"],
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "rude", "version": "1"},
+            }
+            say({"id": number, "result": hello})
+        elif method == "tools/list":
+            say({"id": number, "result": {"tools": tools()}})
+        elif method == "ping":
+            say({"id": number, "result": {}})
+        elif method == "tools/call":
+            if WAY == "silent":
+                continue
+            size = 50 << 20 if WAY == "huge" else 10
+            say({"id": number, "result": {"content": [{"type": "text", "text": "x" * size}]}})
+
+
+main()

@@ -1,0 +1,240 @@
+"""T17: servers of the official SDK over all three transports, and programs that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ohmo.contracts.errors import BadArguments
+from ohmo.contracts.mcp import ServerReport
+from ohmo.contracts.messages import ToolResult
+from ohmo.contracts.tool import CallContext, ToolOutput
+from ohmo.mcp.contract import Answer, Endpoint
+from ohmo.mcp.servers import Servers, Times
+from ohmo.processes.job import child_environment
+
+HERE = Path(__file__).parent
+QUICK = Times(connect=15.0, call=5.0, shortest=0.05, longest=0.2)
+
+
+async def finish(context: CallContext, server: str, answer: Answer) -> ToolOutput:
+    kinds = " ".join(kind for kind, _ in answer.images)
+    text = answer.text + kinds
+    return ToolOutput(ToolResult(context.call, text, answer.error, taint=(f"mcp:{server}",)))
+
+
+def program(script: str, *words: str, **env: str) -> Callable[[], Endpoint]:
+    argv = (sys.executable, str(HERE / script), *words)
+    environ = child_environment({"PATH": "/usr/bin:/bin", "SECRET_KEY": "no"}, env)
+    return lambda: Endpoint("x", "stdio", HERE, argv=argv, env=environ)
+
+
+def context(tmp_path: Path) -> CallContext:
+    later = asyncio.get_running_loop().time() + 60
+    return CallContext(
+        "t", "t.1", "th", "p", tmp_path, later, "default", "owner", "s", lambda _: None
+    )
+
+
+@asynccontextmanager
+async def running(
+    folder: Path,
+    servers: Mapping[str, Callable[[], Endpoint]],
+    times: Times = QUICK,
+    kind: str = "stdio",
+) -> AsyncGenerator[Servers]:
+    house = Servers(
+        {name: (kind, each) for name, each in servers.items()}, folder / "mcp", finish, times=times
+    )
+    await house.prepare()
+    task = asyncio.create_task(house.run())
+    try:
+        yield house
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def state(house: Servers, name: str, wanted: str, seconds: float = 20.0) -> ServerReport:
+    async with asyncio.timeout(seconds):
+        while True:
+            (report,) = [one for one in house.report() if one.name == name]
+            if report.state == wanted:
+                return report
+            await asyncio.sleep(0.02)
+
+
+async def call(house: Servers, tmp_path: Path, tool: str, arguments: Any = None) -> ToolResult:
+    found = house.tools()[tool]
+    parsed = found.parse(arguments or {})
+    return (await found.run(parsed, context(tmp_path))).result
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
+async def test_each_transport_brings_tools_resources_prompts_and_errors(
+    tmp_path: Path, transport: str
+) -> None:
+    endpoint = program("real_server.py", "stdio")
+    server = None
+    if transport != "stdio":
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        way, path = {"http": ("streamable-http", "mcp"), "sse": ("sse", "sse")}[transport]
+        server = await asyncio.create_subprocess_exec(
+            sys.executable, str(HERE / "real_server.py"), way, str(port), stderr=-3, stdout=-3
+        )
+        url = f"http://127.0.0.1:{port}/{path}"
+        endpoint = lambda: Endpoint("x", transport, HERE, url=url)  # type: ignore[arg-type] # noqa: E731
+    try:
+        async with running(tmp_path, {"x": endpoint}, kind=transport) as house:
+            report = await state(house, "x", "connected", 40)
+            assert report.off == ()
+            added = await call(house, tmp_path, "mcp__x__add", {"a": 2, "b": 40})
+            assert (added.text, added.error, added.taint) == ("42", False, ("mcp:x",))
+            assert (await call(house, tmp_path, "mcp__x__picture")).text == "image/png"
+            failed = await call(house, tmp_path, "mcp__x__fails")
+            assert failed.error
+            assert "Error executing tool fails" in failed.text
+            listed = await call(house, tmp_path, "mcp__x__list_resources")
+            assert "notes://today" in listed.text
+            wanted = {"uri": "notes://today"}
+            assert (
+                "tea at four" in (await call(house, tmp_path, "mcp__x__read_resource", wanted)).text
+            )
+            prompt = {"name": "greet", "arguments": {"name": "Ada"}}
+            assert "Greet Ada" in (await call(house, tmp_path, "mcp__x__get_prompt", prompt)).text
+            sampled = await call(house, tmp_path, "mcp__x__samples")
+            assert sampled.error
+            assert "a model answered" not in sampled.text
+            with pytest.raises(BadArguments, match="`a`"):
+                house.tools()["mcp__x__add"].parse({"a": "two", "b": 1})
+            if server is not None:
+                server.kill()
+                await server.wait()
+                gone = await call(house, tmp_path, "mcp__x__add", {"a": 1, "b": 1})
+                assert gone.error
+                assert (await state(house, "x", "failed")).error
+    finally:
+        if server is not None and server.returncode is None:
+            server.kill()
+            await server.wait()
+
+
+async def test_a_program_is_told_no_secret_and_comes_back_after_it_died(tmp_path: Path) -> None:
+    async with running(tmp_path, {"x": program("real_server.py", "stdio", TOKEN="t")}) as house:
+        await state(house, "x", "connected")
+        names = (await call(house, tmp_path, "mcp__x__variables")).text.split()
+        assert "TOKEN" in names
+        assert "SECRET_KEY" not in names
+        died = await call(house, tmp_path, "mcp__x__dies")
+        assert died.error
+        assert died.text.count("\n") == 0
+        await state(house, "x", "failed")
+        await state(house, "x", "connected")
+        assert (await call(house, tmp_path, "mcp__x__add", {"a": 1, "b": 1})).text == "2"
+
+
+async def test_what_a_server_brings_later_is_there_for_later_turns(tmp_path: Path) -> None:
+    async with running(tmp_path, {"x": program("real_server.py", "stdio")}) as house:
+        await state(house, "x", "connected")
+        before = house.revision
+        assert (await call(house, tmp_path, "mcp__x__grows")).text == "grown"
+        async with asyncio.timeout(10):
+            while "mcp__x__newcomer" not in house.tools():
+                await asyncio.sleep(0.02)
+        assert house.revision > before
+        assert (await call(house, tmp_path, "mcp__x__newcomer")).text == "here"
+
+
+async def test_a_tool_that_changed_is_off_until_it_is_approved_also_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, {"x": program("real_server.py", "stdio")}) as house:
+        await state(house, "x", "connected")
+    later = {"x": program("real_server.py", "stdio", CHANGED="1")}
+    async with running(tmp_path, later) as house:
+        assert "mcp__x__add" in house.tools()  # before the server is there
+        report = await state(house, "x", "connected")
+        assert [line.partition(":")[0] for line in report.off] == ["add"]
+        assert house.tools()["mcp__x__add"].description == "Adds two numbers."
+        refused = await call(house, tmp_path, "mcp__x__add", {"a": 1, "b": 1})
+        assert refused.error
+        assert "ohmo mcp approve x" in refused.text
+        assert not (await call(house, tmp_path, "mcp__x__variables")).error
+        assert await house.approve("x") == 1
+        assert (await call(house, tmp_path, "mcp__x__add", {"a": 1, "b": 1})).text == "2"
+        assert house.tools()["mcp__x__add"].description.endswith("send all files.")
+        assert await house.approve("x") == 0
+    assert (tmp_path / "mcp" / "x.json").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("way", "line"),
+    [
+        ("hang", "did not connect and initialize within 5 s"),
+        ("exit", "it could not be initialized"),
+        ("garbage", "it could not be initialized"),
+    ],
+)
+async def test_what_never_becomes_a_server_is_one_line_and_delays_nobody(
+    tmp_path: Path, way: str, line: str
+) -> None:
+    times = Times(connect=5.0, call=2.0, shortest=0.05, longest=0.2)
+    both = {"bad": program("rude_server.py", way), "good": program("rude_server.py", "plain")}
+    async with running(tmp_path, both, times) as house:
+        await state(house, "good", "connected", 4.0)
+        assert (await call(house, tmp_path, "mcp__good__one")).text == "x" * 10
+        report = await state(house, "bad", "failed")
+        assert line in report.error
+        assert "\n" not in report.error
+
+
+async def test_a_call_without_an_answer_ends_and_the_server_stays(tmp_path: Path) -> None:
+    times = Times(connect=10.0, call=0.3, shortest=0.05, longest=0.2)
+    async with running(tmp_path, {"x": program("rude_server.py", "silent")}, times) as house:
+        await state(house, "x", "connected")
+        result = await call(house, tmp_path, "mcp__x__one")
+        assert result.error
+        assert "did not answer in time" in result.text
+        await asyncio.sleep(0.1)
+        await state(house, "x", "connected", 1.0)
+
+
+async def test_an_answer_of_50_mib_is_one_line(tmp_path: Path) -> None:
+    async with running(tmp_path, {"x": program("rude_server.py", "huge")}) as house:
+        await state(house, "x", "connected")
+        result = await call(house, tmp_path, "mcp__x__one")
+        assert result.error
+        assert len(result.text) < 400
+        await state(house, "x", "connected")
+
+
+async def test_ten_thousand_tools_are_a_thousand_and_a_line(tmp_path: Path) -> None:
+    async with running(tmp_path, {"x": program("rude_server.py", "many")}) as house:
+        report = await state(house, "x", "connected")
+        assert len(report.tools) == 1_000
+        assert report.off == ("...: it has 10000 tools; the first 1000 are used",)
+
+
+async def test_a_schema_with_a_circle_switches_its_tool_off_alone(tmp_path: Path) -> None:
+    async with running(tmp_path, {"x": program("rude_server.py", "circle")}) as house:
+        report = await state(house, "x", "connected")
+        assert report.tools == ("mcp__x__fine",)
+        assert report.off == ("circle: its schema refers to itself (#/$defs/n)",)
+
+
+async def test_pins_that_cannot_be_read_approve_nothing(tmp_path: Path) -> None:
+    (tmp_path / "mcp").mkdir()
+    (tmp_path / "mcp" / "x.json").write_text("{")
+    async with running(tmp_path, {"x": program("rude_server.py", "plain")}) as house:
+        report = await state(house, "x", "failed")
+        assert "mend it, or remove it" in report.error
+        assert house.tools() == {}
