@@ -122,17 +122,13 @@ def build_agent(
     bench = Workbench(
         config.home.spill,
         sensitive_of(snapshot, host),
-        limits=Limits(
-            bash_output=config.limits.bash_output,
-            web_output=config.limits.web_output,
-            read_lines=config.limits.read_lines,
-        ),
+        limits=_limits(config),
         environ=environ,
         ripgrep=ripgrep(),
         background=background,
         systems=systems_of(config, model.models, ask),
         cron=cron,
-        place=cron.place if cron is not None else None,
+        place=cron and cron.place,
         largest=largest,
         memory=memory,
         skills=skills,
@@ -156,12 +152,23 @@ def build_agent(
     reasoner = Reasoner(call, failpoint=failpoint)
     after = nothing_after if turns is None else turns.after
     engine = Engine(reasoner, executor, max_steps=config.limits.max_steps, after=after)
-    small, cache = model.models[0], config.home.root / "cache"
-    tidying = memory and Tidying(memory, ask, small, model.window(small), cache)
-    brought = (skills, skipped, hooks, servers)
-    return AgentParts(
-        engine, model, toolbox, bench, policies, gate, ask, folders, tidying, *brought
+    brought = (_tidying(config, model, ask, memory), skills, skipped, hooks, servers)
+    return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, *brought)
+
+
+def _limits(config: Config) -> Limits:
+    return Limits(
+        bash_output=config.limits.bash_output,
+        web_output=config.limits.web_output,
+        read_lines=config.limits.read_lines,
     )
+
+
+def _tidying(
+    config: Config, model: build.Model, ask: AskOnce, memory: Memory | None
+) -> Tidying | None:
+    small, cache = model.models[0], config.home.root / "cache"
+    return memory and Tidying(memory, ask, small, model.window(small), cache)
 
 
 def build_memory(config: Config, environ: Mapping[str, str], clock: Clock) -> Memory:
