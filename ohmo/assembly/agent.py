@@ -29,9 +29,12 @@ from ohmo.memory.desk import Memory, MemorySettings
 from ohmo.memory.tidying import Tidying
 from ohmo.permissions.gate import LayeredGate
 from ohmo.permissions.policy import Host, Policies, sensitive_of, snapshot_of
+from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE
+from ohmo.processes.job import ProcessRunner
 from ohmo.providers import build
 from ohmo.providers.build import endpoint_of
 from ohmo.providers.model_list import has, in_words
+from ohmo.sandbox.walls import CageSettings, Walls
 from ohmo.tools.catalogue import Catalogue, load_tools
 from ohmo.tools.workbench import BackgroundJobs, Limits, ReadSteps, Workbench
 
@@ -104,6 +107,7 @@ def build_agent(
     home = Path(environ.get("HOME", "~")).expanduser()
     host = Host(home, config.home.root, path)
     snapshot = snapshot_of(config)
+    walls = _walls(config, host)
     bench = Workbench(
         config.home.spill,
         sensitive_of(snapshot, host),
@@ -111,7 +115,10 @@ def build_agent(
             bash_output=config.limits.bash_output,
             web_output=config.limits.web_output,
             read_lines=config.limits.read_lines,
+            bash_timeout_most=config.sandbox.timeout.total_seconds(),
         ),
+        processes=ProcessRunner(sandbox=walls),
+        walls=walls,
         environ=environ,
         ripgrep=ripgrep(),
         background=background,
@@ -141,6 +148,26 @@ def build_agent(
     cache = config.home.root / "cache"
     tidying = memory and Tidying(memory, ask, small, model.window(small), cache)
     return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, tidying)
+
+
+def _walls(config: Config, host: Host) -> Walls:
+    """Tries nothing yet."""
+    written = config.sandbox
+    assert written.backend != "docker"  # refused by the configuration
+    settings = CageSettings(
+        backend=written.backend,
+        network=written.network,
+        memory=written.memory,
+        cpus=written.cpus,
+        pids=written.pids,
+        home=host.home,
+        root=host.root,
+        workspace=config.workspace,
+        absolute=(*ABSOLUTE, *snapshot_of(config).closed),
+        anywhere=ANYWHERE,
+        path=host.path,
+    )
+    return Walls(settings)
 
 
 def build_memory(config: Config, environ: Mapping[str, str], clock: Clock) -> Memory:

@@ -180,6 +180,8 @@ def _build(
     board = build_board(deps, wired.links, pool, known, clockwork.zone, sent)
     memory_watch = MemoryWatch(pool, deps.notices, memory_share)
     status = build_status(deps, model, pool, board, clockwork, warnings, memory_watch)
+    if (walls := agent.workbench.walls) is not None:
+        status.sandbox = walls.told
     replaying = Replaying(store, planner.of, model, agent.toolbox, agent.gate)
     desk = _desk(deps, agent, status, pool, questions, clockwork, known, replaying)
     again = asyncio.Event()

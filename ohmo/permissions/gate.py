@@ -104,6 +104,8 @@ class LayeredGate:
         ruling = await self._rule(call, footprint, paths, context)
         if ruling.verdict == "deny":
             return Deny(ruling.source, ruling.reason)
+        if ruling.verdict == "allow" and footprint.asks:
+            ruling = Ruling("ask", "sandbox", "", footprint.asks, remember=False)
         digest = digest_of(call, context, paths, footprint)
         verdict = await answered(digest)
         question = footprint.question
@@ -130,7 +132,9 @@ class LayeredGate:
 
         reads = tuple(map(Path, paths.reads))
         writes = tuple(map(Path, paths.writes))
-        return replace(decision, judged=Judged(reads, writes, forbidden, footprint.command))
+        asked = bool(footprint.asks)
+        judged = Judged(reads, writes, forbidden, footprint.command, asked)
+        return replace(decision, judged=judged)
 
     async def _rule(
         self, call: ToolCall, footprint: Footprint, paths: Paths, context: CallContext

@@ -182,7 +182,9 @@ def host_matches(rule: Rule, tool: str, host: str) -> bool:
     return host == domain or host.endswith("." + domain) or domain == "*"
 
 
-Layer = Literal["sensitive", "role", "deny", "ask", "protected", "shell", "allow", "grant", "mode"]
+Layer = Literal[
+    "sensitive", "role", "deny", "ask", "protected", "sandbox", "shell", "allow", "grant", "mode"
+]
 
 
 @record

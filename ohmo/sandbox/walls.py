@@ -87,6 +87,12 @@ class Walls:
         """None: not found yet."""
         return self._standing
 
+    def told(self) -> tuple[str, str]:
+        """The backend, "" while it is not known; what people have to be told, "" when nothing."""
+        if (standing := self._standing) is None:
+            return "", ""
+        return standing.backend, standing.words if standing.fell else ""
+
     async def standing(self) -> Standing:
         """Finds it when nobody has."""
         if self._finding is None:
@@ -94,39 +100,51 @@ class Walls:
         return await asyncio.shield(self._finding)
 
     async def cage(
-        self, cwd: Path, read: tuple[Path, ...] = (), *, network: bool = False
+        self,
+        cwd: Path,
+        read: tuple[Path, ...] = (),
+        write: tuple[Path, ...] = (),
+        *,
+        network: bool = False,
     ) -> Cage | None:
-        """For a command that works in ``cwd``; None: there is no cage, and the owner knows.
-        ``read``: what else it may read."""
+        """For a command that works in ``cwd``; None: there is none (``standing`` says whether
+        anybody knows). ``read``, ``write``: what else it may."""
         standing = await self.standing()
         if standing.backend == "none":
             return None
-        return await asyncio.to_thread(self.planned, cwd, read, network=network)
+        return await asyncio.to_thread(self.planned, cwd, read, write, network=network)
 
-    def planned(self, cwd: Path, read: tuple[Path, ...] = (), *, network: bool = False) -> Cage:
+    def planned(
+        self,
+        cwd: Path,
+        read: tuple[Path, ...] = (),
+        write: tuple[Path, ...] = (),
+        *,
+        network: bool = False,
+    ) -> Cage:
         """Looks at the disk."""
         settings = self._settings
         home, root = _real(settings.home), _real(settings.root)
         workspace, here = _real(settings.workspace), _real(cwd)
         above = {here, *here.parents}
-        write = [workspace]
+        places = [workspace]
         # A folder that holds the home, ohmo or the system is no place of work.
         much = {home, *home.parents, root, *root.parents, *map(Path, SYSTEM)}
         if workspace not in above and here not in much and not _below_any(here, (root, *_system())):
-            write.append(here)
-        if len(write) == 2 and here in workspace.parents:
-            write = [here]
+            places.append(here)
+        if here in workspace.parents and here in places:
+            places = [here]
         whole = settings.network == "on" or network
         reads = [*_system(), *_existing(home, _HOME), *map(_real, read)]
         reads += [Path(each) for each in sorted({*_programs(settings.path)})]
-        for folder in {workspace, here} if here in write else {workspace}:
+        for folder in {workspace, here} if here in places else {workspace}:
             reads += [folder / name for name in PROTECTED]
         if whole:
             reads.append(Path(os.path.realpath("/etc/resolv.conf")))
         return Cage(
             read=tuple(dict.fromkeys(reads)),
-            write=tuple(write),
-            hide=tuple(dict.fromkeys((root, *self._hidden(write)))),
+            write=(*places, *map(_real, write)),
+            hide=tuple(dict.fromkeys((root, *self._hidden(places)))),
             network="on" if whole else "off",
             memory=settings.memory,
             cpus=settings.cpus,

@@ -32,6 +32,10 @@ JOB = {
 }
 
 
+# The command asks a service on loopback, which a cage does not reach.
+CONFIG = "owner: ['fake:boss']\nsandbox: {backend: none}\n"
+
+
 class Ci:
     """A loopback CI API with the shape of GitHub's: docs.github.com/rest/actions/workflow-runs and
     workflow-jobs."""
@@ -147,7 +151,7 @@ async def test_the_morning_report_speaks_once_keeps_silent_while_nothing_changes
     world: MakeWorld,
 ) -> None:
     ci = Ci()
-    life = world(*[repeats_it] * 4, config="owner: ['fake:boss']\n")
+    life = world(*[repeats_it] * 4, config=CONFIG)
     work = life.work
     work.mkdir(parents=True)
     subprocess.run(["git", "init", "-q", str(work)], check=True)
@@ -187,7 +191,7 @@ async def test_the_report_is_posted_word_for_word_whatever_the_model_makes_of_it
     world: MakeWorld, says: Callable[[ModelRequest], Answer], above: str
 ) -> None:
     ci = Ci()
-    life = world(says, says, config="owner: ['fake:boss']\n")
+    life = world(says, says, config=CONFIG)
     life.work.mkdir(parents=True)
     subprocess.run(["git", "init", "-q", str(life.work)], check=True)
     good, bad = (commit(life.work, text) for text in ("Begin", "Drop the index"))
