@@ -65,6 +65,7 @@ class Keeper:
         self._pipes: dict[int, Ends] = {}
         self._terminal = ""
         self._blocked_since = 0.0
+        self._own = order["rules"].get("own", 0)  # of the cage: they end a moment later
         self._guard = Guard(order["rules"]) if order["rules"] else None
         self._wake, wake = os.pipe()
         os.set_blocking(wake, False)
@@ -183,7 +184,7 @@ class Keeper:
                 if pid == self._child:
                     self._status = status
                     survivors = descendants(os.getpid())
-                    self._left = len(survivors) if not self._reason else 0
+                    self._left = max(0, len(survivors) - self._own) if not self._reason else 0
                     if survivors and self._kill_at is None:
                         self._end_all(signal.SIGTERM)
                         self._kill_at = time.monotonic() + self._grace

@@ -67,7 +67,7 @@ class Bubblewrap:
                 words.append("--")
             env = {"TMPDIR": "/tmp"}  # noqa: S108 - the cage's own
             fds = (filter_fd, *kept.values())
-            yield Launch((*words, *argv), fds, limits(cage), env)
+            yield Launch((*words, *argv), fds, {**limits(cage), "own": 1}, env)
 
 
 def _mounts(cage: Cage, kept: dict[Path, int]) -> Iterator[str]:
