@@ -49,7 +49,7 @@ _EFFORTS = (None, "low", "medium", "high")
 _WHY = {
     "parameters": "the model or its limits (another profile, or what the endpoint had taught)",
     "tools": "the tools (another version of ohmo, or other tools connected)",
-    "system": "the system prompt (SOUL.md, USER.md, AGENTS.md or the workspace was changed)",
+    "system": "the system prompt (SOUL.md, USER.md, AGENTS.md, skills or the workspace changed)",
     "conversation": "the conversation",
 }
 

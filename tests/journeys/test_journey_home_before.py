@@ -164,7 +164,7 @@ async def test_a_home_of_the_version_before_opens_migrates_and_answers(home: Pat
         assert "and after" in [asked.said for asked in model.asked]
 
 
-async def test_every_conversation_of_the_version_before_is_shown_and_only_its_tools_are_new(
+async def test_every_conversation_of_the_version_before_is_shown_and_only_tools_and_skills_are_new(
     home: Path,
 ) -> None:
     _unpacked(home)
@@ -185,9 +185,10 @@ async def test_every_conversation_of_the_version_before_is_shown_and_only_its_to
             assert [result["error"] for result in results] == [True], title
             assert why in results[0]["text"].lower()
             replayed = await _get(daemon, f"sessions/{threads[title]}/replay")
-            # whatever differs is named here: the prompt, the model and what was said do not
+            # whatever differs is named here: the model and what was said do not
             assert replayed["difference"] == (
-                "model call 1: the tools (another version of ohmo, or other tools connected)"
+                "model call 1: the tools (another version of ohmo, or other tools connected),"
+                " the system prompt (SOUL.md, USER.md, AGENTS.md, skills or the workspace changed)"
                 " would be sent otherwise today"
             )
 
