@@ -159,7 +159,7 @@ async def build_house(
         memory=build_memory(config, environment.commands, environment.clock),
         skills=build_skills(config, environment.commands, store),
         folders=build_folders(config, environment.commands, store, environment.ambient),
-        hooks=build_hook_room(deps, model, ask, store),
+        hooks=build_hook_room(deps, model, ask),
     )
     told = (*warnings, *wired.broken, *agent.skipped)
     return _build(deps, wired, model, agent, clockwork, questions, told, sent)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import re
 import stat
 from collections.abc import Iterator
@@ -44,11 +45,16 @@ class Standing:
     broken: str = ""
 
 
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def read_file(path: Path, name: str) -> HookFile | None:
     """None: there is no such file."""
     try:
-        with path.open("rb") as file:
-            if not stat.S_ISREG(path.stat().st_mode):
+        # A pipe without a writer would be waited for.
+        with open(path, "rb", opener=_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return HookFile(broken=f"{name}: not a file")
             data = file.read(_LARGEST + 1)
     except FileNotFoundError:

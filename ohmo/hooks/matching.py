@@ -33,7 +33,7 @@ def wrong_names(tools: str) -> str:
         return ""
     try:
         re.compile(tools)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         return f"{tools!r} is neither names (Edit|Write) nor a regular expression: {error}"
     return ""
 

@@ -105,6 +105,7 @@ class Server:
             log.warning("mcp_server_failed", server=self.name, error=self._error, again_in=pause)
             with suppress(TimeoutError):  # ``test`` does not wait for the back-off
                 await within(pause, self._look.wait())
+            self._look.clear()  # once for each word: a server that is down is not asked for ever
             pause = min(pause * 2, self._times.longest)
 
     async def ask(self, definition: Definition, arguments: Mapping[str, Json]) -> Answer:
@@ -145,6 +146,7 @@ class Server:
 
     async def _life(self, connect: Connect) -> None:
         """From connect to close, in one task. Returns never; raises why it is over."""
+        self._look.clear()
         await asyncio.to_thread(self._pins.read)
         endpoint = await asyncio.to_thread(self._endpoint)
         deadline = asyncio.timeout(self._times.connect)
@@ -169,7 +171,9 @@ class Server:
             while True:
                 every = {over, order, look, *running}
                 done, _ = await asyncio.wait(every, return_when=asyncio.FIRST_COMPLETED)
-                if order in done:
+                if order in done and order.result().answer.done():  # stopped meanwhile
+                    order = asyncio.ensure_future(self._orders.get())
+                elif order in done:
                     call = asyncio.create_task(_carry(session, order.result(), self._times.call))
                     order.result().answer.add_done_callback(
                         lambda answer, call=call: call.cancel() if answer.cancelled() else None

@@ -24,6 +24,10 @@ def told_by_others(
     whose = ", ".join(origins[:_NAMED])
     if len(origins) > _NAMED:
         whose += f" and {len(origins) - _NAMED} more"
+    server = tool.removeprefix("mcp__").partition("__")[0] if tool.startswith("mcp__") else ""
+    if server and context.taint != frozenset((f"mcp:{server}",)):
+        why = f"words of {whose} are in this conversation, and {tool} may send or change anything"
+        return Ruling("ask", "taint", whose, why, remember=False)
     if footprint.lasting:
         why = f"words of {whose} are in this conversation, and {footprint.lasting} outlive it"
         return Ruling("ask", "taint", whose, why, remember=False)

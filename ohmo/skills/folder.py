@@ -125,6 +125,18 @@ def read_skill(folder: Path) -> tuple[Skill, Content]:
     return skill, content
 
 
+# What the parser raises for words that are no value of the tag before them (``!!bool foo``) too.
+_UNREADABLE = (
+    YAMLError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
+
+
 def _parted(text: str) -> tuple[Mapping[str, Any], str]:
     """Front matter, and what follows it. Raises BadSkill."""
     match = _HEAD.match(text)
@@ -136,7 +148,7 @@ def _parted(text: str) -> tuple[Mapping[str, Any], str]:
         raise BadSkill(f"the front matter of {FILE} is longer than {_MOST_HEAD} characters")
     try:
         loaded: Any = cast("Any", YAML(typ="safe", pure=True)).load(match[1])
-    except (YAMLError, ValueError, RecursionError) as error:
+    except _UNREADABLE as error:
         mark: Any = cast("Any", error).problem_mark if isinstance(error, MarkedYAMLError) else None
         where = FILE if mark is None else f"{FILE}:{mark.line + 2}"
         raise BadSkill(f"{where}: its front matter is no YAML; quote text with colons") from None

@@ -162,7 +162,9 @@ class Skills:
         for found in entries:
             entry = found
             skill = entry.skill
-            if skill is not None and entry.state == "ready":
+            if (
+                skill is not None
+            ):  # also of a broken one: nothing of it is told before it is trusted
                 trusted = (
                     entry.path.parent in owned
                     or (whole and entry.source == "project")
@@ -171,6 +173,8 @@ class Skills:
                 if not trusted:
                     how = f"ohmo trust allow skill {_quoted(skill.name)}"
                     entry = replace(entry, state="untrusted", why=f"nobody trusts it yet: {how}")
+                elif entry.state == "broken":
+                    pass
                 elif entry.name in first:
                     why = f"{first[entry.name]} goes before it"
                     entry = replace(entry, state="shadowed", why=why)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import json
 import pkgutil
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -141,6 +143,16 @@ def _made(factory: Factory, workbench: Workbench) -> Tool[Any] | None:
     return factory(workbench) if ready is None or ready(workbench) else None
 
 
+def _checked(factory: Factory, workbench: Workbench) -> Tool[Any] | None:
+    """Raises TypeError for what no model could be told."""
+    tool = _made(factory, workbench)
+    if tool is not None:
+        if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", tool.name) is None:
+            raise TypeError(f"{tool.name!r} is no name of 1 to 64 letters, digits, _ and -")
+        json.dumps([str(tool.description), dict(tool.schema)])
+    return tool
+
+
 def with_strangers(
     tools: Mapping[str, Tool[Any]], workbench: Workbench, points: Iterable[EntryPoint] | None = None
 ) -> tuple[Mapping[str, Tool[Any]], tuple[str, ...]]:
@@ -150,7 +162,7 @@ def with_strangers(
     found = from_packages("ohmo.tools", "TOOL", type, taken=tools, points=points)
     broken = list(found.broken)
     for name, factory in found.found.items():
-        tool = outcome(partial(_made, cast("Factory", factory), workbench))
+        tool = outcome(partial(_checked, cast("Factory", factory), workbench))
         if isinstance(tool, Exception):
             line = " ".join(f"{type(tool).__name__}: {tool}".split())
             broken.append(f"the tool {name} of another package is skipped: {line}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ohmo.config.load import Config
 from ohmo.contracts.hooks import OWN_FILE
 from ohmo.doctor.check import Check, Facts, Finding, config, needs, note, ok, problem, warning
-from ohmo.hooks.files import project, read_file
+from ohmo.hooks.files import PROJECT_FILES, read_file
 
 
 def readable(facts: Facts) -> Finding:
@@ -20,31 +20,29 @@ def readable(facts: Facts) -> Finding:
     return ok(f"{len(file.hooks)} of your own")
 
 
-@needs(config)
-def counterparts(facts: Facts, config: Config) -> Finding:
+def counterparts(facts: Facts) -> Finding:
     own = read_file(facts.home.root / OWN_FILE, OWN_FILE)
-    theirs = project(config.workspace)
     lines = [*(own.findings if own is not None else ())]
-    lines += theirs.file.findings if theirs is not None else ()
     if not lines:
         return ok()
     return warning("; ".join(lines), "docs/hooks.md says which events and types there are")
 
 
 @needs(config)
-def trusted(_: Facts, config: Config) -> Finding:
-    found = project(config.workspace)
-    if found is None or not found.file.hooks:
+def projects(_: Facts, config: Config) -> Finding:
+    """Looked at by name only: whatever stands in a project was written by anybody."""
+    found = [name for name in PROJECT_FILES if (config.workspace / name).is_file()]
+    if not found:
         return ok()
     return note(
-        f"{config.workspace} brings {len(found.file.hooks)} hooks of its own; they run only once"
-        f" somebody trusts exactly this content ({found.digest[:12]})",
-        "ohmo hooks list shows them",
+        f"hooks in {', '.join(found)} of {config.workspace} do not run: those of a project come in"
+        " a later version",
+        f"write those you want into {OWN_FILE}",
     )
 
 
 CHECKS = (
     Check("hooks.readable", "the hooks can be read", readable),
     Check("hooks.counterparts", "all of the hooks work here", counterparts),
-    Check("hooks.project", "no hooks of a project wait for trust", trusted),
+    Check("hooks.project", "no hooks of a project are left out", projects),
 )
