@@ -149,3 +149,15 @@ def test_the_mark_is_kept_on_a_thousand_ways_through_a_conversation() -> None:
             at += piece
         assert transcript.taint == origins, seed
         assert Transcript(len(made) + 1).taint == frozenset()  # a new conversation
+
+
+def test_a_servers_tool_is_asked_about_after_words_of_anybody_else(house: House) -> None:
+    call = ToolCall("t.1", "mcp__mail__send", {}, ""), Footprint(effect="once", touches=None)
+    allow = ("mcp__mail__*",)
+    for taint, verdict in (
+        (frozenset[str](), "allow"),
+        (frozenset({"mcp:mail"}), "allow"),
+        (PAGE, "ask"),
+        (frozenset({"mcp:mail", "mcp:files"}), "ask"),
+    ):
+        assert ruled(house, call, taint=taint, allow=allow).verdict == verdict

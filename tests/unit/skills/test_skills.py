@@ -164,6 +164,8 @@ def _pipe(folder: Path) -> None:
 
 BAD = {
     "a: b: c": "SKILL.md:2: its front matter is no YAML; quote text with colons",
+    "version: !!bool foo": "its front matter is no YAML",
+    'version: !!int ""': "its front matter is no YAML",
     "- a": "must be keys and values",
     "name: '../x'": "its name '../x' is not letters",
     'name: "a\\u202eb/"': "is not letters",
