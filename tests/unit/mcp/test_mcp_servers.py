@@ -197,6 +197,23 @@ async def test_what_never_becomes_a_server_is_one_line_and_delays_nobody(
         assert "\n" not in report.error
 
 
+async def test_a_server_that_is_down_is_asked_once_for_each_look(tmp_path: Path) -> None:
+    asked = 0
+
+    def nowhere() -> Endpoint:
+        nonlocal asked
+        asked += 1
+        return Endpoint("x", "stdio", HERE, argv=("/nowhere/at/all",), env={})
+
+    times = Times(connect=5.0, call=2.0, shortest=60.0, longest=60.0)
+    async with running(tmp_path, {"down": nowhere}, times) as house:
+        await state(house, "down", "failed")
+        for number in (1, 2):
+            assert (await house.test("down")).state == "failed"
+            await asyncio.sleep(0.3)
+            assert asked == 1 + number
+
+
 async def test_a_call_without_an_answer_ends_and_the_server_stays(tmp_path: Path) -> None:
     times = Times(connect=10.0, call=0.3, shortest=0.05, longest=0.2)
     async with running(tmp_path, {"x": program("rude_server.py", "silent")}, times) as house:
