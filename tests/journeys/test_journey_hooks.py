@@ -169,9 +169,9 @@ async def test_hooks_are_listed_tried_and_examined(tmp_path: Path) -> None:
         }
         (home.work / ".claude" / "settings.json").write_text(json.dumps(theirs))
         listed = json.loads((await home.ohmo("hooks", "list", "--json")).out)
-        assert [row["counts"] for row in listed["hooks"]] == ["yes", "when trusted"]
+        assert [row["counts"] for row in listed["hooks"]] == ["yes", "not yet"]
         doctor = (await home.ohmo("doctor")).out
-        assert "hooks.Notification: nothing here corresponds" in doctor
+        assert "hooks in .claude/settings.json" in doctor
         (home.home / "hooks.yaml").write_text("hooks: 7")
         assert "expected a list" in (await home.ohmo("doctor")).out
 

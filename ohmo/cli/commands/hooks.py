@@ -48,7 +48,7 @@ def list_(as_json: bool) -> None:
     found = project(config.workspace)
     theirs = found.file if found is not None else HookFile()
     rows: list[dict[str, Any]] = []
-    for file, counts in ((own, "yes"), (theirs, "when trusted")):
+    for file, counts in ((own, "yes"), (theirs, "not yet")):
         rows += [
             {
                 "name": hook.name,
