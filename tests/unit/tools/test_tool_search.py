@@ -208,7 +208,8 @@ def test_nothing_scores_without_a_word_in_common() -> None:
 
 def test_the_core_is_shown_and_all_else_is_named_by_the_search(bench: Workbench) -> None:
     specs = {tool.name: tool for tool in tool_specs(load_tools(bench))}
-    assert {name for name, tool in specs.items() if not tool.deferred} == set(CORE)
+    shown = {name for name, tool in specs.items() if not tool.deferred}
+    assert shown == set(CORE) - {"Skill"}  # this bench has no skills
     for name, tool in specs.items():
         assert (f" {name} (" in specs["ToolSearch"].description) is tool.deferred
 
