@@ -16,6 +16,7 @@ from ohmo.approvals.answering import Approvals, Granting
 from ohmo.approvals.cards import JobPeople, routed
 from ohmo.approvals.lapsing import expire
 from ohmo.approvals.questions import OpenQuestions
+from ohmo.approvals.trusting import TrustDesk
 from ohmo.assembly.agent import AgentParts, build_agent, build_memory, build_skills, no_such_model
 from ohmo.assembly.budgets import asking, limits_of
 from ohmo.assembly.checkpoints import build_folders, build_taking_back
@@ -23,7 +24,6 @@ from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork, buil
 from ohmo.assembly.deps import Deps, Environment, HouseStore, HouseWatch
 from ohmo.assembly.hooks import build_hook_room
 from ohmo.assembly.messages import Wired, build_board, build_intake, build_pool, manifests, roles
-from ohmo.assembly.trust import trust_desk
 from ohmo.bus import MessageBus
 from ohmo.commands.contract import Command, is_order, listed
 from ohmo.config.channels import open_channels
@@ -375,7 +375,7 @@ def build_control(
         setup=partial(_setup, config),
         tidying=agent.tidying,
         trial=agent.trial(config.workspace),
-        trusting=trust_desk(store, agent, config.workspace),
+        trusting=TrustDesk(store, agent.skills, config.workspace, agent.waiting),
         servers=agent.servers,
     )
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None
