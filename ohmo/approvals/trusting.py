@@ -3,6 +3,7 @@ keyboard and over the API."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from ohmo.contracts.errors import OhmoError
 from ohmo.contracts.trust import Candidate, Kind, Trust, Trusts
 from ohmo.skills.shelf import Shelf, Skills
 
+_FOLDERS: tuple[Kind, ...] = ("project", "hook")  # whose names are folders
 Candidates = Callable[[Path], Awaitable[Sequence[Candidate]]]
 """What of one kind waits, for work in a folder."""
 
@@ -49,7 +51,8 @@ class TrustDesk:
     ) -> Candidate:
         """Exactly the content that is there now. ``digest``: how it begins, as it was shown; what
         changed since is not allowed. Raises NothingToTrust, StoreError."""
-        if kind in ("project", "hook") and folder is None and name.startswith("/"):
+        name = _spelled(kind, name)
+        if kind in _FOLDERS and folder is None and name.startswith("/"):
             folder = Path(name)
         there = [one for one in await self.waiting(folder) if (one.kind, one.name) == (kind, name)]
         fitting = {one.digest: one for one in there if one.digest.startswith(digest)}
@@ -68,6 +71,11 @@ class TrustDesk:
 
     async def revoke(self, kind: Kind, name: str) -> int:
         """All contents of that name; how many were allowed. Raises StoreError."""
-        count = await self._trusts.revoke(kind, name)
+        count = await self._trusts.revoke(kind, _spelled(kind, name))
         await self._skills.refresh()
         return count
+
+
+def _spelled(kind: Kind, name: str) -> str:
+    """A folder may be named with a slash behind it."""
+    return os.path.normpath(name) if kind in _FOLDERS else name

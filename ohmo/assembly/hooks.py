@@ -4,7 +4,9 @@ imported."""
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -16,29 +18,35 @@ from ohmo.contracts.hooks import OWN_FILE, PROJECT_FILES, Hooked, HookRoom, Hook
 from ohmo.contracts.provider import AskOnce
 from ohmo.contracts.trust import Candidate
 from ohmo.discovery import load
-from ohmo.lifecycle import follow
+from ohmo.lifecycle import follow, within
 from ohmo.providers.build import Model
+
+_EVERY = 1.0  # seconds between two looks for the first hook
 
 
 class HooksOnDemand:
-    """A room that is made as soon as there is a hook where somebody works, or one was allowed."""
+    """A room that is made as soon as there is a hook where somebody works, or one was allowed.
+    ``make``: whether with the house; a file that comes later may be half-written."""
 
-    def __init__(self, deps: Deps, make: Callable[[], HookRoom]) -> None:
+    def __init__(self, deps: Deps, make: Callable[[bool], HookRoom]) -> None:
         self._deps = deps
         self._make = make
-        self._room: HookRoom | None = None
         self._made = asyncio.Event()
+        self._room: HookRoom | None = None
+        if not self.none_in(deps.config.workspace):
+            self._now(begins=True)
 
-    def _now(self) -> HookRoom:
+    def _now(self, *, begins: bool = False) -> HookRoom:
         if self._room is None:
-            self._room = self._make()
+            self._room = self._make(begins)
             self._made.set()
         return self._room
 
     def none_in(self, cwd: Path) -> bool:
         own = self._deps.config.home.root / OWN_FILE
         files = (own, *(cwd / name for name in PROJECT_FILES))
-        return self._room is None and not any(file.exists() for file in files)
+        # Raises nothing, wherever a project's links lead.
+        return self._room is None and not any(map(os.path.lexists, files))
 
     @property
     def dropped(self) -> int:
@@ -58,16 +66,18 @@ class HooksOnDemand:
         return [] if self.none_in(folder) else await self._now().candidates(folder)
 
     async def run(self) -> None:
-        allowed = any(
+        if any(
             one.kind == "hook" and one.revoked_at is None for one in await self._deps.store.trusts()
-        )
-        if allowed or not self.none_in(self._deps.config.workspace):
+        ):
             self._now()
-        await self._made.wait()
+        while self.none_in(self._deps.config.workspace):
+            with suppress(TimeoutError):
+                await within(_EVERY, self._made.wait())
+        room = self._now()
         listen = partial(self._deps.bus.outbound.listen, "hooks")
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._now().run(), name="hooks.run")
-            group.create_task(follow("hooks", listen, self.hear), name="hooks.events")
+            group.create_task(room.run(), name="hooks.run")
+            group.create_task(follow("hooks", listen, room.hear), name="hooks.events")
 
 
 def build_hook_room(deps: Deps, model: Model, ask: AskOnce) -> HookRoom | None:
@@ -83,11 +93,11 @@ def build_hook_room(deps: Deps, model: Model, ask: AskOnce) -> HookRoom | None:
         folder = Path(found.settings.workspace or config.workspace)
         return f"{thread}.{found.session_seq}", folder
 
-    def make() -> HookRoom:
+    def make(begins: bool) -> HookRoom:
         build = cast("Callable[..., HookRoom]", load("ohmo.hooks.building:build"))
         asking = (ask, model.models[0])
         environ = deps.environment.commands
-        tell = deps.notices.tell
-        return build(config.home.root, environ, asking, present, redactor(config), store, tell)
+        files = (store, deps.notices.tell, begins)
+        return build(config.home.root, environ, asking, present, redactor(config), files)
 
     return HooksOnDemand(deps, make)

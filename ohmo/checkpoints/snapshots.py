@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from channels.durable import write_whole
+from channels.durable import replacing, write_whole
 from channels.record import record
 from ohmo.checkpoints.git import ATTRIBUTES, SETTINGS, CannotKeep, Git, lines_of, names, run
 from ohmo.checkpoints.theirs import MOST_INDEX, Theirs, content_of
@@ -121,7 +121,8 @@ class Snapshots:
         except CannotKeep:
             if first:
                 raise
-            (self.folder / "index").unlink()  # it may be damaged
+            for name in ("index", "theirs"):  # they may be damaged
+                (self.folder / name).unlink(missing_ok=True)
             return self._of_folder(git, bounds, first=True)
 
     def _of_folder(self, git: Git, bounds: Bounds, *, first: bool) -> Kept:
@@ -193,14 +194,18 @@ class Snapshots:
         copy = self.folder / "theirs"
         if not copy.exists():
             return {}, _looks(git, beside)
-        looks = _looks(git, beside, "theirs")
+        plain = not theirs.converts(git, b"")
+        looks = _looks(git, beside, "theirs") if plain else ()
         lines = git("ls-files", "-v", "-z", index="theirs")
         tracked = [line[2:] for line in names(lines)]
         usual = (b"\0" + lines).count(b"\0H ") == len(tracked)
-        if usual and not theirs.converts(git, lines):
+        modes = _permissions(self.root, tracked)
+        # Before the index: who finds that one takes it that these are known.
+        write_whole(self.folder / "modes.json", json.dumps(modes))
+        if looks and usual and not theirs.converts(git, lines):
             shutil.copy2(copy, self.folder / "seeding")
             (self.folder / "seeding").replace(self.folder / "index")
-            return _permissions(self.root, tracked), looks
+            return modes, looks
         staged = git("ls-files", "-s", "-z", index="theirs")
         (self.folder / "seeding").unlink(missing_ok=True)
         git("update-index", "-z", "--index-info", told=staged, index="seeding")
@@ -208,8 +213,7 @@ class Snapshots:
         refresh = ["git", "update-index", "-q", "--refresh", "--unmerged"]
         run(refresh, self.root, git.environment("seeding"), until=git.until)
         (self.folder / "seeding").replace(self.folder / "index")
-        looks = _looks(git, beside)  # what theirs says is not what lies there
-        return _permissions(self.root, tracked), looks
+        return modes, _looks(git, beside)  # what theirs says is not what lies there
 
     def _follow(self, git: Git, theirs: Theirs) -> set[str]:
         """Keeps of what is ignored exactly what their index has: that is tracked all the same.
@@ -235,7 +239,10 @@ class Snapshots:
         if content == content_of(copy, MOST_INDEX):
             return False
         for shared in theirs.folder.glob("sharedindex.*"):  # git-update-index(1), split index
-            (self.folder / shared.name).write_bytes(content_of(shared, MOST_INDEX))
+            own = self.folder / shared.name  # what it holds is in its name
+            if content_of(own, MOST_INDEX) != (data := content_of(shared, MOST_INDEX)):
+                with replacing(own) as file:
+                    file.write(data)
         if content and status is not None:
             copy.write_bytes(content)
             # of files that are as young as their index git reads what they hold

@@ -90,7 +90,11 @@ class Acting:
             file = os.open(event, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(file, "wb") as opened:
                 opened.write(body)
-            more = {"CLAUDE_PROJECT_DIR": str(what.cwd), "PWD": str(what.cwd)}
+            more = {
+                "CLAUDE_PROJECT_DIR": str(what.cwd),
+                "PWD": str(what.cwd),
+                "PYTHONDONTWRITEBYTECODE": "1",  # beside what is trusted byte for byte
+            }
             command = Command(
                 argv=argv,
                 cwd=what.cwd,

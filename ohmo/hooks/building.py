@@ -19,15 +19,15 @@ def build(
     asking: tuple[AskOnce, str],
     present: Callable[[str], Awaitable[tuple[str, Path] | None]],
     redact: Callable[[str], str],
-    trusts: Trusts,
-    tell: Tell,
+    files: tuple[Trusts, Tell, bool],
 ) -> HookRoom:
     """``asking``: the chain and the smallest model of it. ``present``: session and folder of a
-    thread."""
+    thread. ``files``: what is trusted, whom to tell, and whether it is made with the house."""
 
     async def find(thread: str) -> Present | None:
         found = await present(thread)
         return Present(*found) if found is not None else None
 
+    trusts, tell, begins = files
     acting = Acting(home / "spill" / "hooks", environ, Asking(*asking))
-    return HookDesk(HookFiles(home, trusts, tell), acting, find, redact)
+    return HookDesk(HookFiles(home, trusts, tell, begins=begins), acting, find, redact)

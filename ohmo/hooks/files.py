@@ -1,50 +1,27 @@
-"""Which hooks there are: the owner's own file, and what a project brings, which counts only while
-somebody trusts exactly this content."""
+"""Which hooks count now: the owner's own file, and what a project brings while somebody trusts
+exactly this content."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import os
-import re
-import stat
-from collections.abc import Awaitable, Callable, Iterator
-from itertools import islice
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import structlog
 
 from channels.record import record
-from ohmo.contracts.hooks import OWN_FILE, PROJECT_FILES
+from ohmo.contracts.hooks import OWN_FILE
 from ohmo.contracts.trust import Candidate, Trusts
-from ohmo.hooks.hook import SHELL, Hook, HookFile, Program
-from ohmo.hooks.shapes import read
+from ohmo.hooks.hook import Hook, HookFile
+from ohmo.hooks.project import Project, Projects, read_file
 
 log = structlog.get_logger("ohmo.hooks")
 SETTLED = 0.2  # seconds in which a written file must not change any more
-_LOOKS = 25
-_FOLDERS = (".ohmo/hooks", ".claude/hooks")  # whatever lies there counts as part of the hooks
-_LARGEST = 1 << 20  # bytes of one file of hooks
-_MOST = 16 << 20  # bytes of all that is hashed
-_MOST_FILES = 2_000
-_SCRIPTS = {".sh", ".bash", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua"}
-_INTERPRETER = re.compile(
-    r"[a-z]*sh|\.|source|env|(python|pypy|node|deno|bun|ruby|perl|php|lua)[\d.]*"
-)
-_WORD = re.compile(r"[^\s\"'();|&<>=]+")
-_ROOT = re.compile(r"^\$\{?CLAUDE_PROJECT_DIR\}?\"?/")
+_LOOKS = 10
+_SHOWN = 8  # hooks in the line that says what one may do
+_CUT = 120  # characters of each
 Tell = Callable[[str, str], Awaitable[object]]
 """What it is about, so that it is told once, and the words for the owner."""
-
-
-@record
-class Project:
-    """``digest``: SHA-256 over its files of hooks, all in their folders, and the programs of the
-    project that their commands name, each with its path; empty: it can be trusted by nobody."""
-
-    root: Path
-    file: HookFile
-    digest: str
 
 
 @record
@@ -55,111 +32,20 @@ class Standing:
     broken: str = ""
 
 
-def _at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
-def _bytes_of(path: Path, most: int) -> bytes | None:
-    """At most one more than ``most``; None: not a file. Raises OSError."""
-    # A pipe without a writer would be waited for.
-    with open(path, "rb", opener=_at_once) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            return None
-        return file.read(most + 1)
-
-
-def read_file(path: Path, name: str) -> HookFile | None:
-    """None: there is no such file."""
-    try:
-        data = _bytes_of(path, _LARGEST)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        return HookFile(broken=f"{name}: cannot be read ({error.strerror})")
-    if data is None:
-        return HookFile(broken=f"{name}: not a file")
-    if len(data) > _LARGEST:
-        return HookFile(broken=f"{name}: larger than {_LARGEST >> 20} MiB")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        return HookFile(broken=f"{name}: not UTF-8 text at byte {error.start}; save it as UTF-8")
-    if not text.strip():
-        return HookFile(broken=f"{name}: empty; write `hooks: []` for none, or delete it")
-    return read(text, name)
-
-
-def project(root: Path) -> Project | None:
-    """What stands in a project; None: no hooks. Reads every byte of it anew, and never raises,
-    whatever it holds."""
-    try:
-        return _project(root)
-    except Exception as error:  # noqa: BLE001 - anybody may have written it; nothing of it runs
-        line = f"the hooks of {root} cannot be read ({type(error).__name__}); none runs"
-        return Project(root, HookFile(findings=(line,)), "")
-
-
-def _project(root: Path) -> Project | None:
-    found = [(name, file) for name in PROJECT_FILES if (file := read_file(root / name, name))]
-    if not any(file.hooks or file.findings or file.broken for _, file in found):
-        return None
-    hooks = tuple(hook for _, file in found for hook in file.hooks)
-    notes = [line for _, file in found for line in (*file.findings, file.broken) if line]
-    paths = {*(root / name for name, _ in found), *islice(_programs(root, hooks), _MOST_FILES)}
-    digest = hashlib.sha256()
-    left = _MOST
-    for path in sorted(paths):
-        try:
-            data = _bytes_of(path, left) or b""
-        except OSError as error:
-            data = f"cannot be read: {error.errno}".encode()
-        left -= len(data)
-        if left < 0 or len(paths) >= _MOST_FILES:
-            most = f"{_MOST >> 20} MiB or {_MOST_FILES} files"
-            note = f"the programs of the hooks of {root} are more than {most}; none runs"
-            return Project(root, HookFile(findings=(*notes, note)), "")
-        name = os.fsencode(path.relative_to(root))
-        digest.update(b"%d %d\n" % (len(name), len(data)))
-        digest.update(name)
-        digest.update(data)
-    return Project(root, HookFile(hooks, tuple(notes)), digest.hexdigest())
-
-
-def _programs(root: Path, hooks: tuple[Hook, ...]) -> Iterator[Path]:
-    for folder in _FOLDERS:
-        for path in (root / folder).rglob("*"):
-            if path.is_file():
-                yield path
-    for hook in hooks:
-        if not isinstance(hook.action, Program):
-            continue
-        argv = hook.action.argv
-        line = argv[len(SHELL) :] if argv[: len(SHELL)] == SHELL else argv
-        words = _WORD.findall(" ".join(line).replace('"', ""))
-        handed = any(_INTERPRETER.fullmatch(word.rpartition("/")[2]) for word in words)
-        for word in words:
-            path = root / _ROOT.sub("", word)
-            if not path.is_relative_to(root) or ".." in path.parts or not path.is_file():
-                continue
-            # Not what the programs work on, which changes all the time.
-            if handed or path.suffix in _SCRIPTS or os.access(path, os.X_OK):
-                yield path
-
-
 class HookFiles:
-    """``tell``: what the owner should know."""
+    """``tell``: what the owner should know. ``begins``: what stands in the owner's file counts at
+    once, also when it cannot be read; else it is one that is being written."""
 
-    def __init__(self, home: Path, trusts: Trusts, tell: Tell) -> None:
+    def __init__(self, home: Path, trusts: Trusts, tell: Tell, *, begins: bool = True) -> None:
         self.path = home / OWN_FILE
         self._trusts = trusts
         self._tell = tell
         self._told = ""
-        self._left_out: set[tuple[Path, str]] = set()
+        self._left_out: dict[Path, str] = {}  # by its root, the digest that was told of
+        self._projects = Projects()
         self._looking = asyncio.Lock()
-        self._stamp: tuple[int, int, int] | None = self._look()
-        self.own = self._read()
-        if self.own.broken:  # it may be half-written: looked at again once it is still
-            self._stamp = (0, 0, 0)
+        self._stamp = self._look() if begins else None
+        self.own = self._read() if begins else HookFile()
 
     def _look(self) -> tuple[int, int, int] | None:
         try:
@@ -207,34 +93,50 @@ class HookFiles:
         own = self.own
         if own.broken:
             return Standing(broken=own.broken)
-        found = await asyncio.to_thread(project, cwd)
+        found = await asyncio.to_thread(self._projects.read, cwd)
         if found is None:
             return Standing(own.hooks)
         if await self._allowed(found):
+            self._left_out.pop(found.root, None)
             return Standing((*own.hooks, *found.file.hooks))
         await self._leave_out(found)
         return Standing(own.hooks)
 
     async def candidates(self, folder: Path) -> list[Candidate]:
         """What its hooks would do, while nobody allowed exactly them. Raises StoreError."""
-        found = await asyncio.to_thread(project, folder)
+        found = await asyncio.to_thread(self._projects.read, folder)
         if found is None or not found.digest or await self._allowed(found):
             return []
-        does = "; ".join(f"{'/'.join(hook.events)}: {hook.does}" for hook in found.file.hooks)
-        return [Candidate("hook", str(folder), found.digest, str(folder), f"runs {does}"[:500])]
+        return [Candidate("hook", str(folder), found.digest, str(folder), _may(found))]
 
     async def _allowed(self, found: Project) -> bool:
         kept = found.digest
         return bool(kept) and await self._trusts.trusted("hook", str(found.root), kept)
 
     async def _leave_out(self, found: Project) -> None:
-        if (found.root, found.digest) in self._left_out:
+        if self._left_out.get(found.root) == found.digest:
             return
-        self._left_out.add((found.root, found.digest))
+        self._left_out[found.root] = found.digest
         notes = found.file.findings
         log.warning("hooks_not_trusted", project=str(found.root), findings=notes)
         line = (
             f"`{found.root}` brings hooks, which do not run: nobody allowed exactly what is there"
             " now. `ohmo trust list` shows them."
         )
-        await self._tell(f"hooks of {found.root}", line if found.digest else notes[-1])
+        about = f"hooks of {found.root} {found.digest[:12]}"  # each change of what was allowed
+        await self._tell(about, line if found.digest else notes[-1])
+
+
+def _may(found: Project) -> str:
+    """What they would do, and which files are part of it."""
+    hooks = found.file.hooks
+    does = [f"{'/'.join(hook.events)}: {_cut(hook.does)}" for hook in hooks[:_SHOWN]]
+    if len(hooks) > _SHOWN:
+        does.append(f"and {len(hooks) - _SHOWN} more, which ohmo hooks list shows")
+    named = ", ".join(map(_cut, found.named[:_SHOWN])) or "no file"
+    more = f" and {len(found.named) - _SHOWN} more" if len(found.named) > _SHOWN else ""
+    return f"runs {'; '.join(does)} (with {named}{more} of the project as it is now)"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CUT else f"{text[:_CUT]}… ({len(text)} characters)"

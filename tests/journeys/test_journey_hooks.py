@@ -110,7 +110,7 @@ async def test_hooks_of_a_project_are_asked_once_exactly_they_are_allowed(tmp_pa
     async with keyboard(tmp_path, server) as home:
         script = home.work / "ci" / "guard.sh"
         handler = {"type": "command", "command": '"$CLAUDE_PROJECT_DIR"/ci/guard.sh'}
-        begins = {"type": "command", "command": "touch began"}
+        begins = {"type": "command", "command": "echo yes > began"}
         written = {
             "hooks": {
                 "PreToolUse": [{"matcher": "Bash", "hooks": [handler]}],
@@ -156,6 +156,34 @@ async def test_hooks_of_a_project_are_asked_once_exactly_they_are_allowed(tmp_pa
         (home.work / "began").unlink()
         assert not await refused()
         assert not (home.work / "began").exists()
+
+
+async def test_a_hook_about_turns_counts_once_it_is_written_and_a_strange_project_stops_nothing(
+    tmp_path: Path,
+) -> None:
+    call = Turn(calls=(Call("Bash", {"command": "touch made"}),))
+    server = ModelServer(default=lambda _: Turn(text="done"))
+    async with keyboard(tmp_path, server) as home:
+        write(home, {"name": "end", "on": "turn_end", "command": "echo ended >> ends"})
+
+        async def told() -> bool:
+            assert (await home.ohmo("-p", "go on")).code == 0
+            return (home.work / "ends").exists()
+
+        await until("the end of a turn is told", told)
+        (home.work / ".ohmo").mkdir()
+        (home.work / ".ohmo" / "hooks.yaml").symlink_to("a" * 300)
+        (home.work / ".claude").symlink_to(".claude")
+        server.next(call, Turn(text="done"))
+        assert (await home.ohmo("-p", "make it", "--allow", "Bash")).out.strip() == "done"
+        assert (home.work / "made").exists()
+        (home.home / "hooks.yaml").unlink()
+        await home.daemon.kill()
+        await home.daemon.start()
+        (home.work / "made").unlink()
+        server.next(call, Turn(text="done"))
+        assert (await home.ohmo("-p", "make it", "--allow", "Bash")).out.strip() == "done"
+        assert (home.work / "made").exists()
 
 
 async def test_one_command_without_a_daemon_asks_the_hooks_too(tmp_path: Path) -> None:

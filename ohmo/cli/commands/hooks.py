@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -40,16 +41,18 @@ def list_(as_json: bool) -> None:
     """Every hook of $OHMO_HOME/hooks.yaml and of the workspace, in the order they are asked."""
     from ohmo.cli.home_config import load_config
     from ohmo.contracts.hooks import OWN_FILE
-    from ohmo.hooks.files import project, read_file
+    from ohmo.doctor.checks.hooks import allowed
     from ohmo.hooks.hook import HookFile
+    from ohmo.hooks.project import Projects, read_file
 
     config = load_config()
     own = read_file(config.home.root / OWN_FILE, OWN_FILE) or HookFile()
-    found = project(config.workspace)
+    found = Projects().read(config.workspace)
     theirs = found.file if found is not None else HookFile()
-    allowed = found is not None and _allowed(str(found.root), found.digest)
+    counting = allowed(config.database, found) if found is not None else False
+    said = {True: "yes", False: "no", None: "unknown"}[counting]
     rows: list[dict[str, Any]] = []
-    for file, counts in ((own, "yes"), (theirs, "yes" if allowed else "no")):
+    for file, counts in ((own, "yes"), (theirs, said)):
         rows += [
             {
                 "name": hook.name,
@@ -70,24 +73,14 @@ def list_(as_json: bool) -> None:
         click.echo(as_json_text({"hooks": rows, "findings": notes, "project_digest": digest}))
         return
     print_rows(rows, _COLUMNS, f"there are no hooks; docs/hooks.md says what {OWN_FILE} may hold")
-    if theirs.hooks and not allowed:
+    if theirs.hooks and not counting:
+        where = shlex.quote(str(config.workspace))
         notes.append(
-            f"hooks of {config.workspace} do not run; look into them, then: ohmo trust allow hook"
-            f" {config.workspace}"
+            f"hooks of {where} run once they are allowed; look into them, then: ohmo trust allow"
+            f" hook {where}"
         )
     for line in notes:
         click.echo(f"note: {clean(line)}", err=True)
-
-
-def _allowed(project: str, digest: str) -> bool:
-    from ohmo.cli.connect import connect_or_open
-
-    rows: list[dict[str, Any]] = connect_or_open(None).get("/api/v1/trust")["trusts"]
-    return any(
-        (row["kind"], row["name"], row["digest"]) == ("hook", project, digest)
-        and row["revoked_at"] is None
-        for row in rows
-    )
 
 
 @COMMAND.command()
@@ -132,8 +125,8 @@ async def _said(event: HookEvent, written: Mapping[str, Any]) -> list[dict[str, 
     from ohmo.contracts.messages import ToolCall, ToolResult
     from ohmo.hooks.acting import Acting
     from ohmo.hooks.desk import say
-    from ohmo.hooks.files import read_file
     from ohmo.hooks.payload import concerns
+    from ohmo.hooks.project import read_file
 
     config = load_config()
     file = read_file(config.home.root / OWN_FILE, OWN_FILE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 from ohmo.config.load import Config
 from ohmo.contracts.hooks import OWN_FILE
@@ -21,7 +22,7 @@ from ohmo.doctor.check import (
     skipped,
     warning,
 )
-from ohmo.hooks.files import project, read_file
+from ohmo.hooks.project import Project, Projects, read_file
 from ohmo.store.trusts import trusted
 from ohmo.storefile import inspection
 
@@ -46,23 +47,33 @@ def counterparts(facts: Facts) -> Finding:
     return warning("; ".join(lines), "docs/hooks.md says which events and types there are")
 
 
+def allowed(database: Path | None, found: Project) -> bool | None:
+    """Whether somebody trusts exactly these; None: the store cannot say so here."""
+    if not found.digest:
+        return False
+    if database is None:
+        return None
+    if not database.exists():
+        return False
+    try:
+        with closing(inspection.reading(database)) as connection:
+            return run(connection, trusted("hook", str(found.root), found.digest))
+    except (sqlite3.Error, NewerSchema):
+        return None
+
+
 @needs(config)
 def projects(facts: Facts, config: Config) -> Finding:
-    found = project(config.workspace)
+    found = Projects().read(config.workspace)
     if found is None:
         return ok()
-    path = facts.database
-    allowed = False
-    if found.digest and path is not None and path.exists():
-        try:
-            with closing(inspection.reading(path)) as connection:
-                allowed = bool(run(connection, trusted("hook", str(found.root), found.digest)))
-        except (sqlite3.Error, NewerSchema):
-            return skipped("the store cannot be read; see store.sound")
+    counts = allowed(facts.database, found)
+    if counts is None:
+        return skipped("the store cannot be read here; ohmo trust list asks the daemon")
     lines = found.file.findings
-    if allowed and not lines:
+    if counts and not lines:
         return ok(f"{len(found.file.hooks)} of {config.workspace}, allowed")
-    if not allowed:
+    if not counts:
         lines = (f"hooks of {config.workspace} do not run: nobody allowed what is there", *lines)
     return note("; ".join(lines), "ohmo trust list shows them, docs/hooks.md what works here")
 

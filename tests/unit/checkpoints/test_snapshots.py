@@ -418,6 +418,22 @@ async def test_an_index_of_ours_that_is_damaged_is_made_again(
     assert not left.exists()
 
 
+async def test_permissions_are_known_also_when_the_first_one_could_not_be_made(
+    tmp_path: Path,
+) -> None:
+    rig = Rig(tmp_path / "home", limits=Limits(20, 1 << 20, 60.0))
+    folder = repository(tmp_path / "r", {"secret": "1"})
+    (folder / "secret").chmod(0o600)
+    write(folder / "large", "x" * (2 << 20))
+    assert "MiB" in (await rig.begins("s", folder))[0]
+    (folder / "large").unlink()
+    assert await rig.begins("t", folder) == ()
+    write(folder / "secret", "2", 0o644)
+    await rig.turns.after("t")
+    await rig.undo()
+    assert files_of(folder)["secret"] == (0o600, b"1")
+
+
 @pytest.mark.parametrize("first", [True, False])
 async def test_what_only_has_another_time_is_not_new(tmp_path: Path, first: bool) -> None:
     """As in a copy of a repository: more than may be new in one checkpoint, and nothing of it is."""

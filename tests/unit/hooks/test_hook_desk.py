@@ -449,26 +449,39 @@ async def test_hooks_of_a_project_run_only_while_exactly_they_are_trusted(tmp_pa
         ("sh check", True),
         ("/usr/bin/env python3.11 check", True),
         ('bash -c "./check --all"', True),
-        ("$CLAUDE_PROJECT_DIR/check", False),  # not executable: it would not run
-        ("touch check", False),
-        ("prettier --write check", False),
+        ('"$CLAUDE_PROJECT_DIR"/ci/../check', True),
+        ('"${CLAUDE_PROJECT_DIR:-.}"/check', True),
+        ("$(pwd)/check", True),
+        ("cd ci && ./inner", True),
+        ("make --file=check", True),
+        (["bash", "my ci/with spaces"], True),
+        (["x" * 300, "check"], True),
+        ("echo done >> check", False),  # what it writes to is no part of it
+        ("echo done 2>check", False),
+        ("true", False),
     ],
 )
 async def test_programs_of_a_project_belong_to_what_is_trusted_and_what_they_work_on_does_not(
-    tmp_path: Path, command: str, counts: bool
+    tmp_path: Path, command: str | list[str], counts: bool
 ) -> None:
     room = Room(tmp_path)
     (room.work / ".ohmo").mkdir()
     written = {"hooks": [{"on": "turn_end", "command": command}]}
     (room.work / ".ohmo" / "hooks.yaml").write_text(json.dumps(written))
     (before,) = await room.desk.candidates(room.work)
-    (room.work / "check").write_text("x")
+    for name in ("check", "ci/inner", "my ci/with spaces"):
+        (room.work / name).parent.mkdir(exist_ok=True)
+        (room.work / name).write_text("x")
     (after,) = await room.desk.candidates(room.work)
     assert (before.digest != after.digest) == counts
 
 
 @pytest.mark.parametrize(
-    "what", ["garbage", "pipe", "folder", "deep", "alias", "many", "large", "link", "odd name"]
+    "what",
+    [
+        *("garbage", "pipe", "folder", "deep", "alias", "many", "large", "words", "slow", "link"),
+        *("linked folder", "long link", "odd name"),
+    ],
 )
 async def test_whatever_a_project_holds_breaks_no_turn_and_can_be_no_more_than_looked_at(
     tmp_path: Path, what: str
@@ -501,17 +514,24 @@ async def test_whatever_a_project_holds_breaks_no_turn_and_can_be_no_more_than_l
         case "large":
             with (folder / "a.sh").open("wb") as opened:
                 opened.truncate(40 << 20)
+        case "words":
+            handler["command"] = " ".join(map(str, range(9_000)))
+            file.write_text(json.dumps({"hooks": {"PreToolUse": [{"hooks": [handler]}]}}))
+        case "slow":
+            own.write_text("hooks: [" + "{on: turn_end, command: x}, " * 20_000 + "]")
         case "link":
             (folder / "a.sh").symlink_to("/dev/zero")
+        case "linked folder":
+            (folder / "more").symlink_to(tmp_path)
+        case "long link":
+            own.symlink_to("a" * 300)
         case _:
             (folder / os.fsdecode(b"\xff\n.sh")).touch()
     began = time.monotonic()
     assert (await room.desk.before(room.what())).block == ""
     waiting = await room.desk.candidates(room.work)
     assert all(len(one.digest) == 64 for one in waiting)
-    assert bool(waiting) == (
-        what in ("garbage", "folder", "pipe", "deep", "alias", "link", "odd name")
-    )
+    assert bool(waiting) == (what == "odd name")
     assert len(room.told) == 1
     assert time.monotonic() - began < 10
 

@@ -1,0 +1,201 @@
+"""The hooks a project brings along, and one digest over all that is trusted with them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import stat
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+
+from channels.record import Recent, record
+from ohmo.contracts.hooks import PROJECT_FILES
+from ohmo.hooks.hook import SHELL, Hook, HookFile, Program
+from ohmo.hooks.shapes import read
+
+LARGEST = 1 << 20  # bytes of the owner's file
+_LARGEST = 64 << 10  # of one of a project's
+_MOST = 16 << 20  # bytes of all that is hashed
+_MOST_FILES = 2_000
+_MOST_WORDS = 2_000
+_FOLDERS = (".ohmo/hooks", ".claude/hooks")  # whatever lies there is trusted with the hooks
+#: How a line of the shell spells the folder it runs in.
+_HERE = re.compile(
+    r"\$\{CLAUDE_PROJECT_DIR(:-[^}]*)?\}|\$CLAUDE_PROJECT_DIR\b|\$\(pwd\)|`pwd`|\$\{?PWD\b\}?"
+)
+_WRITTEN = re.compile(r"\d*>>?\s*\S+")
+_KNOWN = 32  # contents that were read a moment ago
+
+
+class _Unfit(Exception):
+    """Why nothing of a project can be trusted: half a line."""
+
+
+@record
+class Project:
+    """``digest``: SHA-256 over its files of hooks, all in their folders, and the files of the
+    project that their commands name, each with its path; empty: it can be trusted by nobody.
+    ``named``: those files."""
+
+    root: Path
+    file: HookFile
+    digest: str
+    named: tuple[str, ...] = ()
+
+
+@record
+class _Parsed:
+    """Of certain bytes. ``words``: what may be a path of the project."""
+
+    file: HookFile
+    words: tuple[str, ...]
+
+
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _bytes_of(path: Path, name: str, most: int) -> bytes | None:
+    """None: there is no such file. Raises _Unfit."""
+    try:
+        # A pipe without a writer would be waited for.
+        with open(path, "rb", opener=_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise _Unfit(f"{name}: not a file")
+            data = file.read(most + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise _Unfit(f"{name}: cannot be read ({error.strerror})") from error
+    if len(data) > most:
+        raise _Unfit(f"{name}: larger than {most >> 10} KiB")
+    return data
+
+
+def _parsed(data: bytes, name: str) -> HookFile:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        return HookFile(broken=f"{name}: not UTF-8 text at byte {error.start}; save it as UTF-8")
+    if not text.strip():
+        return HookFile(broken=f"{name}: empty; write `hooks: []` for none, or delete it")
+    return read(text, name)
+
+
+def read_file(path: Path, name: str) -> HookFile | None:
+    """The owner's own. None: there is no such file."""
+    try:
+        data = _bytes_of(path, name, LARGEST)
+    except _Unfit as error:
+        return HookFile(broken=str(error))
+    return None if data is None else _parsed(data, name)
+
+
+class Projects:
+    """Remembers what it parsed by its bytes, so that nobody's file is taken apart at every call."""
+
+    def __init__(self) -> None:
+        self._known = Recent[str, _Parsed](_KNOWN)
+
+    def read(self, root: Path) -> Project | None:
+        """Blocks: what stands there now, every byte read anew; None: no hooks. Never raises,
+        whatever it holds."""
+        try:
+            return self._read(root)
+        except _Unfit as error:
+            line = f"{error}; no hook of {root} runs"
+        except Exception as error:  # noqa: BLE001 - anybody may have written it; nothing of it runs
+            line = f"the hooks of {root} cannot be read ({type(error).__name__}); none runs"
+        return Project(root, HookFile(findings=(line,)), "")
+
+    def _read(self, root: Path) -> Project | None:
+        raw: dict[str, bytes] = {}
+        for name in PROJECT_FILES:
+            data = _bytes_of(root / name, name, _LARGEST)
+            if data is not None:
+                raw[name] = data
+        if not raw:
+            return None
+        written = _digest(raw)
+        parsed = self._known.get(written)
+        if parsed is None:
+            parsed = self._known[written] = _all_of(raw)
+        if not parsed.file.hooks and not parsed.file.findings and not parsed.file.broken:
+            return None
+        if parsed.file.broken:
+            raise _Unfit(parsed.file.broken)
+        named = dict.fromkeys(_named(root, parsed.words))
+        contents = {"": written.encode()}
+        left = _MOST
+        for path in sorted({*_below(root), *named}):
+            data = _bytes_of(root / path, path, left) or b""
+            left -= len(data)
+            contents[path] = data
+        return Project(root, parsed.file, _digest(contents), tuple(sorted(named)))
+
+
+def _digest(contents: Mapping[str, bytes]) -> str:
+    digest = sha256()
+    for path, data in contents.items():
+        name = os.fsencode(path)
+        digest.update(b"%d %d\n" % (len(name), len(data)))
+        digest.update(name)
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def _all_of(raw: Mapping[str, bytes]) -> _Parsed:
+    files = [_parsed(data, name) for name, data in raw.items()]
+    hooks = tuple(hook for file in files for hook in file.hooks)
+    notes = tuple(line for file in files for line in file.findings)
+    broken = next((file.broken for file in files if file.broken), "")
+    words = dict.fromkeys(word for hook in hooks for word in _words(hook))
+    if len(words) > _MOST_WORDS:
+        broken = f"its commands have more than {_MOST_WORDS} words"
+    return _Parsed(HookFile(hooks, notes, broken), tuple(words))
+
+
+def _words(hook: Hook) -> Iterator[str]:
+    """What of its command may name a file, but for what a shell writes to."""
+    if not isinstance(hook.action, Program):
+        return
+    words = list(hook.action.argv)
+    if hook.action.argv[: len(SHELL)] == SHELL:
+        line = _WRITTEN.sub(" ", _HERE.sub(".", " ".join(words[len(SHELL) :])))
+        try:
+            words = list(shlex.shlex(line, posix=True, punctuation_chars=True))
+        except ValueError:
+            words = re.findall(r"[^\s\"'();|&<>=]+", line)
+    folder = "."
+    for before, word in zip(("", *words), words, strict=False):
+        for piece in (word, *word.split(), word.partition("=")[2]):
+            if piece:
+                yield piece
+                yield os.path.join(folder, piece)  # noqa: PTH118 - text, of anything
+        if before == "cd":
+            folder = word
+
+
+def _named(root: Path, words: tuple[str, ...]) -> Iterator[str]:
+    """Below the root, as far as there are such files."""
+    for word in words:
+        path = os.path.normpath(os.path.join(root, word))  # noqa: PTH118
+        if path.startswith(f"{root}{os.sep}") and os.path.isfile(path):  # noqa: PTH113 - raises nothing
+            yield os.path.relpath(path, root)
+
+
+def _below(root: Path) -> Iterator[str]:
+    """Raises _Unfit."""
+    count = 0
+    for folder in _FOLDERS:
+        for top, folders, names in os.walk(root / folder):
+            for name in folders:
+                if os.path.islink(os.path.join(top, name)):  # noqa: PTH114, PTH118
+                    raise _Unfit(f"{os.path.relpath(top, root)} holds a link to a folder")
+            for name in names:
+                count += 1
+                if count > _MOST_FILES:
+                    raise _Unfit(f"{folder} holds more than {_MOST_FILES} files")
+                yield os.path.relpath(os.path.join(top, name), root)  # noqa: PTH118
