@@ -152,10 +152,9 @@ async def build_house(
         environ=environment.commands,
         background=environment.background,
         failpoint=environment.failpoint,
-        grants=store.grants,
+        store=store,
         cron=clockwork.tools(store.thread),
         largest=deps.connections.largest,
-        steps=store.steps,
         memory=build_memory(config, environment.commands, environment.clock),
         skills=build_skills(config, environment.commands, store),
         folders=build_folders(config, environment.commands, store, environment.ambient),
@@ -375,7 +374,7 @@ def build_control(
         setup=partial(_setup, config),
         tidying=agent.tidying,
         trial=agent.trial(config.workspace),
-        trusting=TrustDesk(store, agent.skills, config.workspace),
+        trusting=TrustDesk(store, agent.skills, config.workspace, agent.waiting),
         servers=agent.servers,
     )
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None

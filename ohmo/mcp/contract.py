@@ -31,6 +31,9 @@ class Endpoint:
     headers: Mapping[str, str] | None = None
 
 
+Of = Literal["tool", "resources", "resource", "prompts", "prompt"]
+
+
 @record
 class Definition:
     """A tool as its server tells of it: foreign words, all of them. ``reads_only``: the server's
@@ -40,7 +43,7 @@ class Definition:
     description: str
     schema: Mapping[str, Json]
     reads_only: bool = False
-    of: Literal["tool", "resources", "resource", "prompts", "prompt"] = "tool"
+    of: Of = "tool"
 
     @property
     def digest(self) -> str:

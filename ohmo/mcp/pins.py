@@ -1,6 +1,7 @@
-"""Tools as they were approved: a server may not change what it once said of a tool without the
-owner's word. What is kept also stands for the server until it is there: a session that found a tool
-before a restart is sent the same bytes after it."""
+"""Tools as they were approved. The first list of a server is: the owner configured it, or trusts
+the file that does. Whatever differs later, a tool that says something else or one that comes new,
+is off until the owner's word. What is kept also stands for the server until it is there: a session
+that found a tool before a restart is sent the same bytes after it."""
 
 from __future__ import annotations
 
@@ -27,6 +28,7 @@ class Pins:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._listed = False  # it told its tools before
         self.pins: Mapping[str, Pin] = {}
 
     def read(self) -> None:
@@ -47,6 +49,7 @@ class Pins:
                 )
                 for row in rows
             }
+            self._listed = True
         except FileNotFoundError:
             return
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -54,21 +57,24 @@ class Pins:
             raise ServerFailed(what) from None
 
     def take(self, offered: Sequence[Definition], *, approved: bool = False) -> list[Definition]:
-        """Pins what is new, and with ``approved`` what has changed; returns what has changed and is
-        not approved. Raises OSError."""
+        """Pins the first list, and with ``approved`` any; returns what of a later one is not
+        approved. Raises OSError."""
+        all_of_it = approved or not self._listed
         pins = {name: Pin(pin.definition, there=False) for name, pin in self.pins.items()}
-        changed: list[Definition] = []
+        waiting: list[Definition] = []
         for each in offered:
             pin = self.pins.get(each.name)
-            if pin is None or approved or pin.definition.digest == each.digest:
+            if all_of_it or (pin is not None and pin.definition.digest == each.digest):
                 pins[each.name] = Pin(each)
-            else:
+                continue
+            waiting.append(each)
+            if pin is not None:
                 pins[each.name] = Pin(pin.definition)
-                changed.append(each)
-        if pins != self.pins:
+        if pins != self.pins or not self._listed:
             self._write(pins)
             self.pins = pins
-        return changed
+            self._listed = True
+        return waiting
 
     def _write(self, pins: Mapping[str, Pin]) -> None:
         rows = [

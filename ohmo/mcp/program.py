@@ -19,7 +19,7 @@ from ohmo.mcp.contract import Endpoint, ServerFailed
 from ohmo.processes.process_tree import descendants, send, send_group
 
 MOST_BYTES = 16 << 20  # of one message
-_GARBAGE = 100  # lines that are no messages, after which it is no server
+_GARBAGE = 100  # lines in a row that are no messages, after which it is no server
 _GRACE = 2.0  # seconds to end by itself when its input is closed, as the protocol wants it
 Streams = tuple[
     MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
@@ -121,6 +121,7 @@ async def _read(
                 except ValueError:
                     garbage += 1
                     continue
+                garbage = 0
                 await to_us.send(SessionMessage(message))
 
 

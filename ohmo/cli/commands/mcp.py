@@ -17,7 +17,7 @@ _COLUMNS: Columns = {
     "KIND": lambda row: row["kind"],
     "STATE": lambda row: row["state"],
     "TOOLS": lambda row: str(len(row["tools"])),
-    "OFF": lambda row: str(len(row["off"])),
+    "OFF": lambda row: str(len(row["off"]) + len(row["waiting"])),
     "ERROR": lambda row: clean(row["error"]),
 }
 
@@ -30,15 +30,18 @@ def COMMAND() -> None:
 @COMMAND.command("list")
 @client_options
 def list_(as_json: bool, remote: str | None) -> None:
-    """All servers of the configuration."""
-    found = connect(remote).get(_API)["servers"]
+    """All servers: of the configuration, and of the workspace's .mcp.json once you trust it."""
+    found = connect(remote).get(_API)
+    rows = found["servers"]
     if as_json:
-        click.echo(as_json_text(found))
-        return
-    print_rows(found, _COLUMNS, "no MCP server is configured; docs/mcp.md says how")
-    for row in found:
-        for line in row["off"]:
-            click.echo(f"{row['name']}: off: {clean(line)}", err=True)
+        click.echo(as_json_text(rows))
+    else:
+        print_rows(rows, _COLUMNS, "no MCP server is configured; docs/mcp.md says how")
+    for row in () if as_json else rows:
+        for line in _off(row):
+            click.echo(f"{row['name']}: {line}", err=True)
+    for line in found["notes"]:
+        click.echo(clean(line), err=True)
 
 
 @COMMAND.command()
@@ -57,10 +60,11 @@ def test(name: str, as_json: bool, remote: str | None) -> None:
 
 @COMMAND.command()
 @click.argument("name")
+@click.option("--digest", default="", help="How it begins, as list and test show it.")
 @client_options
-def approve(name: str, as_json: bool, remote: str | None) -> None:
-    """Let its changed tools be used as they are now."""
-    found = connect(remote).post(f"{_API}/{name}/approve", {})
+def approve(name: str, digest: str, as_json: bool, remote: str | None) -> None:
+    """Let tools that changed or came new be used as they are now."""
+    found = connect(remote).post(f"{_API}/{name}/approve", {"digest": digest})
     click.echo(as_json_text(found) if as_json else f"{name}: {found['approved']} approved")
 
 
@@ -69,5 +73,14 @@ def _show(found: Mapping[str, Any]) -> None:
     click.echo(f"{found['name']}: {found['state']}{error}")
     for tool in found["tools"]:
         click.echo(f"  {clean(tool)}")
-    for line in found["off"]:
-        click.echo(f"  off: {clean(line)}")
+    for line in _off(found):
+        click.echo(f"  {line}")
+
+
+def _off(row: Mapping[str, Any]) -> list[str]:
+    """What of a server cannot be used, and what the owner can do about it."""
+    lines = [f"off: {clean(line)}" for line in row["off"]]
+    lines += [f"off until you approve it: {clean(line)}" for line in row["waiting"]]
+    if row["waiting"]:
+        lines.append(f"allow: ohmo mcp approve {row['name']} --digest {row['digest'][:12]}")
+    return lines
