@@ -57,6 +57,8 @@ def main() -> None:
         elif method == "ping":
             say({"id": number, "result": {}})
         elif method == "tools/call":
+            if WAY == "chatty":  # less garbage than would be too much, before each answer
+                print("}{ no message\n" * 90, flush=True)
             if WAY == "silent":
                 continue
             size = 50 << 20 if WAY == "huge" else 10

@@ -299,6 +299,13 @@ async def test_a_call_without_an_answer_ends_and_the_server_stays(tmp_path: Path
         await state(house, "x", "connected", 1.0)
 
 
+async def test_garbage_between_answers_ends_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path, {"x": program("rude_server.py", "chatty")}) as house:
+        await state(house, "x", "connected")
+        for _ in range(3):
+            assert (await call(house, tmp_path, "mcp__x__one")).text == "x" * 10
+
+
 async def test_an_answer_of_50_mib_is_one_line(tmp_path: Path) -> None:
     async with running(tmp_path, {"x": program("rude_server.py", "huge")}) as house:
         await state(house, "x", "connected")
