@@ -218,7 +218,12 @@ class _SdkSession:
         try:
             async with asyncio.timeout(seconds):
                 return await self._asked(tool, dict(arguments))
-        except (MCPError, ValidationError, RuntimeError, ValueError) as error:
+        except MCPError as error:
+            what = _line(error)
+            if error.code == types.CONNECTION_CLOSED:
+                what = f"{what}; what the call did is unknown"
+            raise ServerFailed(what) from error
+        except (ValidationError, RuntimeError, ValueError) as error:
             raise ServerFailed(_line(error)) from error
 
     async def _asked(self, tool: Definition, arguments: dict[str, Any]) -> Answer:
