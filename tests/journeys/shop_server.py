@@ -1,5 +1,6 @@
 """A small MCP server over standard input and output: `python shop_server.py STATE`. The file STATE
-makes it another one: `changed` (its tool takes something else), `hang` (it never answers)."""
+makes it another one: `changed` (its tool takes something else), `many` (it has 300 tools), `slow`
+(it answers after two seconds), `hang` (it never does)."""
 
 from __future__ import annotations
 
@@ -19,6 +20,15 @@ def state() -> str:
 
 
 def tools() -> list[dict[str, Any]]:
+    if state() == "many":
+        return [
+            {
+                "name": f"shelf_{number}_of_the_shop",
+                "description": f"Looks at shelf {number} and tells what stands there and for how much.",
+                "inputSchema": {"type": "object", "properties": {"row": {"type": "integer"}}},
+            }
+            for number in range(300)
+        ]
     name = "product" if state() == "changed" else "item"
     item = {"type": "object", "properties": {name: {"type": "string"}}, "required": [name]}
     return [
@@ -45,8 +55,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    if state() == "hang":
-        time.sleep(3_600)
+    time.sleep({"hang": 3_600, "slow": 2}.get(state(), 0))
     for line in sys.stdin:
         asked = json.loads(line)
         if "id" in asked:
