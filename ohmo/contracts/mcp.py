@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from channels.record import record
 from ohmo.contracts.tool import Tool
 
 PROJECT_FILE = ".mcp.json"
+Calm = Callable[[], Awaitable[object]]  # returns when a start beside holds up nobody
 State = Literal["waiting", "connecting", "connected", "failed"]
 
 
@@ -62,8 +63,9 @@ class McpServers(ToolSource, Protocol):
         """Before the first session: tools that were approved earlier are there."""
         ...
 
-    async def run(self) -> None:
-        """Keeps them connected until it is cancelled."""
+    async def run(self, calm: Calm) -> None:
+        """Keeps them connected until it is cancelled; from the return of ``calm`` on, or from the
+        first call of one of their tools."""
         ...
 
     def report(self) -> list[ServerReport]: ...

@@ -47,8 +47,8 @@ class _Order:
 
 
 class Server:
-    """``endpoint``: reveals its secrets; raises ConfigError. ``changed`` is called
-    after its tools have."""
+    """``endpoint``: reveals its secrets; raises ConfigError. ``changed`` is called after its tools
+    have, ``wanted`` when somebody calls one."""
 
     def __init__(
         self,
@@ -58,6 +58,7 @@ class Server:
         pins: Pins,
         finish: Finish,
         changed: Callable[[], None],
+        wanted: Callable[[], None],
         times: Times,
     ) -> None:
         self.name = name
@@ -66,6 +67,7 @@ class Server:
         self._pins = pins
         self._finish = finish
         self._changed = changed
+        self._wanted = wanted
         self._times = times
         self._state: State = "waiting"
         self._error = ""
@@ -74,6 +76,7 @@ class Server:
         self._waiting: Mapping[str, Definition] = {}  # for the owner's word
         self._too_many = ""
         self._pinning = asyncio.Lock()
+        self._settled = asyncio.Event()  # set: connected, or failed
         self._listed = asyncio.Event()  # set: its tools were asked for since ``test``
         self._look = asyncio.Event()  # set: they shall be asked for again
         self._orders: asyncio.Queue[_Order] = asyncio.Queue()
@@ -92,6 +95,7 @@ class Server:
             await self._lives(sdk)
         finally:
             self._state, self._error = "failed", "it is not configured any more"
+            self._settled.set()
             self._refuse_all()
 
     async def _lives(self, sdk: Callable[[], Awaitable[Connect]]) -> None:
@@ -100,9 +104,11 @@ class Server:
         while True:
             began = loop.time()
             self._state = "connecting"
+            self._settled.clear()
             error = await failure_of(self._life(sdk))
             self._state, self._error = "failed", one_line(error)
             self._listed.set()
+            self._settled.set()
             self._refuse_all()
             if loop.time() - began > QUIET:  # longer than it may take to connect
                 pause = self._times.shortest
@@ -113,6 +119,11 @@ class Server:
             pause = min(pause * 2, self._times.longest)
 
     async def ask(self, definition: Definition, arguments: Mapping[str, Json]) -> Answer:
+        """Waits for one that is connected to just now."""
+        self._wanted()
+        if self._state in ("waiting", "connecting"):
+            with suppress(TimeoutError):
+                await within(self._times.connect, self._settled.wait())
         if self._state != "connected":
             why = f" ({self._error})" if self._error else ""
             raise ServerFailed(f"it is not connected now{why}; the call was not made")
@@ -181,6 +192,7 @@ class Server:
                 deadline.reschedule(None)
                 await self._list(session)
                 self._state, self._error = "connected", ""
+                self._settled.set()
                 await self._serve(session)
         except TimeoutError:
             if not deadline.expired():

@@ -10,7 +10,7 @@ from typing import cast
 
 import structlog
 
-from ohmo.contracts.mcp import ServerReport
+from ohmo.contracts.mcp import Calm, ServerReport
 from ohmo.discovery import load
 from ohmo.lifecycle import failure_of
 from ohmo.mcp.contract import Connect, Endpoint
@@ -49,6 +49,7 @@ class Servers:
         self._finish = finish
         self._times = times or Times()
         self._sdk = sdk
+        self._wanted = asyncio.Event()  # they may start
         self._loading = asyncio.Lock()
         self._connect: Connect | None = None
         self._own = {name: self._made(name, each) for name, each in sorted(endpoints.items())}
@@ -71,8 +72,14 @@ class Servers:
         for server in self._own.values():
             await server.prepare()
 
-    async def run(self) -> None:
+    async def run(self, calm: Calm) -> None:
+        async def begin() -> None:
+            await calm()
+            self._wanted.set()
+
         async with asyncio.TaskGroup() as group:
+            group.create_task(begin(), name="mcp.begin")
+            await self._wanted.wait()
             for name, server in self._own.items():
                 group.create_task(server.run(self._loaded), name=f"mcp.{name}")
             if self._project is not None:
@@ -85,6 +92,7 @@ class Servers:
         return self._look.notes
 
     async def test(self, name: str) -> ServerReport:
+        self._wanted.set()
         server = self._named(name)
         await server.test()
         return server.report()
@@ -101,7 +109,8 @@ class Servers:
         """``of``: the digest of the project's path, whose servers are others of the same name."""
         kind, reveal = endpoint
         pins = Pins(self._state / of / f"{name}.json")
-        return Server(name, kind, reveal, pins, self._finish, self._has_changed, self._times)
+        told = (self._has_changed, self._wanted.set)
+        return Server(name, kind, reveal, pins, self._finish, *told, self._times)
 
     async def _loaded(self) -> Connect:
         """With the first server that is there. Raises ConfigError."""

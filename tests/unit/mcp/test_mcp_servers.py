@@ -32,6 +32,10 @@ async def finish(context: CallContext, server: str, answer: Answer) -> ToolOutpu
     return ToolOutput(ToolResult(context.call, text, answer.error, taint=(f"mcp:{server}",)))
 
 
+async def at_once() -> None:
+    """It is calm."""
+
+
 def program(script: str, *words: str, **env: str) -> Callable[[], Endpoint]:
     argv = (sys.executable, str(HERE / script), *words)
     environ = child_environment({"PATH": "/usr/bin:/bin", "SECRET_KEY": "no"}, env)
@@ -56,7 +60,7 @@ async def running(
         {name: (kind, each) for name, each in servers.items()}, folder / "mcp", finish, times=times
     )
     await house.prepare()
-    task = asyncio.create_task(house.run())
+    task = asyncio.create_task(house.run(at_once))
     try:
         yield house
     finally:
@@ -232,7 +236,7 @@ async def test_what_is_approved_is_what_was_offered_then_and_not_what_comes_mean
     nowhere = Endpoint("x", "stdio", tmp_path)
     endpoints = {"x": ("stdio", lambda: nowhere)}
     house = Servers(endpoints, tmp_path / "mcp", finish, times=QUICK, sdk=lambda: connect)
-    task = asyncio.create_task(house.run())
+    task = asyncio.create_task(house.run(at_once))
     try:
         await state(house, "x", "connected")
         offered = said("second")
@@ -245,6 +249,25 @@ async def test_what_is_approved_is_what_was_offered_then_and_not_what_comes_mean
         assert house.tools()["mcp__x__one"].description == "second"
         assert (await house.test("x")).waiting == ("one: it says something else: third",)
         assert (await call(house, tmp_path, "mcp__x__one")).error
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_servers_start_when_it_is_calm_or_when_somebody_calls_a_tool(tmp_path: Path) -> None:
+    servers = {"x": program("rude_server.py", "plain"), "y": program("rude_server.py", "plain")}
+    async with running(tmp_path, servers) as house:
+        await state(house, "x", "connected")
+        await state(house, "y", "connected")
+    endpoints = {name: ("stdio", each) for name, each in servers.items()}
+    house = Servers(endpoints, tmp_path / "mcp", finish, times=QUICK)
+    await house.prepare()
+    task = asyncio.create_task(house.run(asyncio.Event().wait))
+    try:
+        await asyncio.sleep(0.3)
+        assert {one.state for one in house.report()} == {"waiting"}
+        assert (await call(house, tmp_path, "mcp__x__one")).text == "x" * 10
+        await state(house, "y", "connected")
     finally:
         task.cancel()
         await asyncio.wait([task])
