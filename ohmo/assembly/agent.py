@@ -7,13 +7,13 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from channels.contract import Address, Clock
 from channels.record import record
 from ohmo.ambient import Failpoint
 from ohmo.approvals.trusting import Candidates
 from ohmo.assembly.checkpoints import around_turns
-from ohmo.assembly.deps import HouseStore
 from ohmo.assembly.servers import build_servers, waiting_servers
 from ohmo.assembly.tool_systems import systems_of
 from ohmo.checkpoints.folders import Folders
@@ -24,6 +24,7 @@ from ohmo.contracts.cron import JobTools
 from ohmo.contracts.hooks import HookRoom
 from ohmo.contracts.mcp import McpServers
 from ohmo.contracts.provider import AskOnce, Call
+from ohmo.contracts.store import Store
 from ohmo.contracts.tool import Toolbox
 from ohmo.contracts.trust import Trusts
 from ohmo.discovery import load, scan
@@ -41,6 +42,10 @@ from ohmo.providers.model_list import has, in_words
 from ohmo.skills.shelf import BUNDLED, Place, Skills
 from ohmo.tools.catalogue import catalogue, load_tools, with_strangers
 from ohmo.tools.workbench import BackgroundJobs, Limits, Workbench
+
+
+class AgentStore(Store, Trusts, Protocol):
+    """What whoever runs turns asks of the store."""
 
 
 @record
@@ -106,7 +111,7 @@ def build_agent(
     environ: Mapping[str, str],
     background: BackgroundJobs,
     failpoint: Failpoint,
-    store: HouseStore,
+    store: AgentStore,
     cron: JobTools | None = None,
     largest: Callable[[Address], int | None] = lambda _: None,
     memory: Memory | None = None,

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+
 from aiohttp import web
 from pydantic import Field
 
 from ohmo.contracts.mcp import McpServers
 from ohmo.control.responses import Refusal, Wanted, answer, body_of
+
+
+def counted(servers: McpServers | None) -> Mapping[str, int]:
+    """As the status tells of them."""
+    rows = servers.report() if servers is not None else []
+    states = Counter(row.state for row in rows)
+    return {**states, "off": sum(len(row.waiting) for row in rows)} if rows else {}
 
 
 class Approved(Wanted):

@@ -22,11 +22,12 @@ from pydantic import ValidationError
 
 from ohmo.contracts.messages import Json
 from ohmo.mcp.contract import Answer, Changed, Definition, Endpoint, Of, ServerFailed, Session
-from ohmo.mcp.program import MOST_BYTES, Watched, program
+from ohmo.mcp.program import MOST_BYTES, Complaints, Watched, program
 
 _ME = types.Implementation(name="ohmo", version="1")
 _PAGES = 200  # of a list; more is no list
 _PING = 5.0  # seconds
+_PARTING = 0.05  # seconds in which the last words of a program are read
 _MOST_IMAGES, _IMAGE = 8, 5 << 20
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _REFUSED = types.INVALID_REQUEST
@@ -78,9 +79,10 @@ _OWN: Mapping[str, tuple[Definition, ...]] = {
 @asynccontextmanager
 async def connect(endpoint: Endpoint, changed: Changed) -> AsyncGenerator[Session]:
     """Initialized. Raises ServerFailed; whatever else the SDK raises."""
+    complaints = Complaints()
     async with AsyncExitStack() as stack:
         if endpoint.kind == "stdio":
-            read, write = await stack.enter_async_context(program(endpoint))
+            read, write = await stack.enter_async_context(program(endpoint, complaints))
         elif endpoint.kind == "http":
             made = _client(frozenset({"GET", "POST"}), dict(endpoint.headers or {}))
             client = await stack.enter_async_context(made)
@@ -117,8 +119,10 @@ async def connect(endpoint: Endpoint, changed: Changed) -> AsyncGenerator[Sessio
         try:
             hello = await session.initialize()
         except (MCPError, ValidationError, RuntimeError) as error:
-            raise ServerFailed(f"it could not be initialized: {_line(error)}") from error
-        yield _SdkSession(session, hello.capabilities, watched)
+            await asyncio.sleep(_PARTING)
+            what = f"it could not be initialized: {_line(error)}{complaints.last()}"
+            raise ServerFailed(what) from error
+        yield _SdkSession(session, hello.capabilities, watched, complaints)
 
 
 class _Bounded(httpx2.AsyncHTTPTransport):
@@ -186,11 +190,16 @@ class _Heard:
 
 class _SdkSession:
     def __init__(
-        self, session: ClientSession, able: types.ServerCapabilities, watched: Watched
+        self,
+        session: ClientSession,
+        able: types.ServerCapabilities,
+        watched: Watched,
+        complaints: Complaints,
     ) -> None:
         self._session = session
         self._able = able
         self._watched = watched
+        self._complaints = complaints
 
     async def definitions(self) -> list[Definition]:
         found: list[Definition] = []
@@ -259,8 +268,10 @@ class _SdkSession:
             return False
         return True
 
-    async def ended(self) -> None:
+    async def ended(self) -> str:
         await self._watched.ended.wait()
+        await asyncio.sleep(_PARTING)
+        return f"it closed the connection{self._complaints.last()}"
 
 
 def _definition(tool: types.Tool) -> Definition:

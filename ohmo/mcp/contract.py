@@ -77,8 +77,8 @@ class Session(Protocol):
         """Whether it answers at all."""
         ...
 
-    async def ended(self) -> None:
-        """Returns when the connection is over."""
+    async def ended(self) -> str:
+        """Returns when the connection is over: why, in one line."""
         ...
 
 

@@ -91,32 +91,24 @@ class Server:
 
     async def run(self, sdk: Callable[[], Awaitable[Connect]]) -> None:
         """Until it is cancelled: then it is no server of the house any more."""
-        try:
-            await self._lives(sdk)
-        finally:
-            self._state, self._error = "failed", "it is not configured any more"
-            self._settled.set()
-            self._refuse_all()
-
-    async def _lives(self, sdk: Callable[[], Awaitable[Connect]]) -> None:
         pause = self._times.shortest
         loop = asyncio.get_running_loop()
-        while True:
-            began = loop.time()
-            self._state = "connecting"
-            self._settled.clear()
-            error = await failure_of(self._life(sdk))
-            self._state, self._error = "failed", one_line(error)
-            self._listed.set()
-            self._settled.set()
-            self._refuse_all()
-            if loop.time() - began > QUIET:  # longer than it may take to connect
-                pause = self._times.shortest
-            log.warning("mcp_server_failed", server=self.name, error=self._error, again_in=pause)
-            with suppress(TimeoutError):  # ``test`` does not wait for the back-off
-                await within(pause, self._look.wait())
-            self._look.clear()  # once for each word: a server that is down is not asked for ever
-            pause = min(pause * 2, self._times.longest)
+        try:
+            while True:
+                began = loop.time()
+                self._state = "connecting"
+                self._settled.clear()
+                self._fail(one_line(await failure_of(self._life(sdk))))
+                if loop.time() - began > QUIET:  # longer than it may take to connect
+                    pause = self._times.shortest
+                what = {"server": self.name, "error": self._error, "again_in": pause}
+                log.warning("mcp_server_failed", **what)
+                with suppress(TimeoutError):  # ``test`` does not wait for the back-off
+                    await within(pause, self._look.wait())
+                self._look.clear()  # once for each word: one that is down is not asked for ever
+                pause = min(pause * 2, self._times.longest)
+        finally:
+            self._fail("it is not configured any more")
 
     async def ask(self, definition: Definition, arguments: Mapping[str, Json]) -> Answer:
         """Waits for one that is connected to just now."""
@@ -223,7 +215,7 @@ class Server:
                     if not task.cancelled():
                         task.result()
                 if over in done:
-                    raise ServerFailed("it closed the connection")
+                    raise ServerFailed(over.result())
                 if look in done:
                     await self._list(session)
                     look = asyncio.ensure_future(self._look.wait())
@@ -277,12 +269,15 @@ class Server:
             self.tools = tools
             self._changed()
 
-    def _refuse_all(self) -> None:
-        """Also a call that its task had taken and not begun: nobody waits for ever."""
+    def _fail(self, error: str) -> None:
+        """Also a call that its task had taken and not begun ends: nobody waits for ever."""
+        self._state, self._error = "failed", error
+        self._listed.set()
+        self._settled.set()
         while not self._orders.empty():
             self._orders.get_nowait()
         for answer in [answer for answer in self._open if not answer.done()]:
-            what = f"the connection ended ({self._error}); what the call did is unknown"
+            what = f"the connection ended ({error}); what the call did is unknown"
             answer.set_exception(ServerFailed(what))
 
 

@@ -166,6 +166,10 @@ async def test_servers_of_a_project_wait_for_trust_and_ask_again_when_a_byte_cha
         state.write_text("changed")
         tested = await home.ohmo("mcp", "test", "shop")
         assert "off until you approve it: stock: it takes other arguments" in tested.out
+        assert "MCP servers: 1 connected; 1 of their tools wait" in (await home.ohmo("status")).out
+        examined = (await home.ohmo("doctor")).out
+        assert "shop: 1 changed or new" in examined
+        assert "'secret' is left out: the variable KEY" in examined
         (line,) = [one for one in tested.out.splitlines() if "ohmo mcp approve" in one]
         approved = await home.ohmo(*line.partition("ohmo ")[2].split())
         assert approved.out.strip() == "shop: 1 approved", approved.err

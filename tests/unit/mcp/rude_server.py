@@ -37,7 +37,7 @@ def main() -> None:
     if WAY == "hang":
         time.sleep(3_600)
     if WAY == "exit":
-        sys.exit(1)
+        sys.exit("npm error 404\nno such \x1b[31mpackage")
     if WAY == "garbage":
         for _ in range(1_000):
             print("}{ no message", flush=True)

@@ -225,8 +225,9 @@ async def test_what_is_approved_is_what_was_offered_then_and_not_what_comes_mean
         async def definitions(self) -> list[Definition]:
             return [offered]
 
-        async def ended(self) -> None:
+        async def ended(self) -> str:
             await asyncio.Event().wait()
+            return "over"
 
     @asynccontextmanager
     async def connect(endpoint: Endpoint, changed: Callable[[], None]) -> AsyncGenerator[Any]:
@@ -277,7 +278,7 @@ async def test_servers_start_when_it_is_calm_or_when_somebody_calls_a_tool(tmp_p
     ("way", "line"),
     [
         ("hang", "did not connect and initialize within 5 s"),
-        ("exit", "it could not be initialized"),
+        ("exit", "it last said: no such [31mpackage"),
         ("garbage", "it could not be initialized"),
     ],
 )
