@@ -66,6 +66,7 @@ def _project_file(config: Config, bench: Workbench, trusts: Trusts) -> Any:
 
 def _servers(config: Config, bench: Workbench, project: Any) -> McpServers:
     make_endpoint = cast("Callable[..., Any]", load("ohmo.mcp.contract:Endpoint"))
+    login_of = cast("Callable[[Path, str], Path]", load("ohmo.mcp.contract:login_of"))
 
     def endpoint_of(name: str, server: McpServer) -> tuple[str, Callable[[], Any]]:
         kind = "stdio" if server.command is not None else server.transport
@@ -83,6 +84,7 @@ def _servers(config: Config, bench: Workbench, project: Any) -> McpServers:
                 headers={
                     key: config.vault.reveal(secret) for key, secret in server.headers.items()
                 },
+                login=login_of(config.home.root, name) if server.url else None,
             )
 
         return kind, endpoint

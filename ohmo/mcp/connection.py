@@ -7,6 +7,7 @@ import asyncio
 import base64
 import binascii
 import json
+import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -22,8 +23,11 @@ from pydantic import ValidationError
 
 from ohmo.contracts.messages import Json
 from ohmo.mcp.contract import Answer, Changed, Definition, Endpoint, Of, ServerFailed, Session
+from ohmo.mcp.oauth import Login
 from ohmo.mcp.program import MOST_BYTES, Complaints, Watched, program
 
+# what it logs repeats words of servers, tokens among them; what is wrong reaches us as an error
+logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
 _ME = types.Implementation(name="ohmo", version="1")
 _PAGES = 200  # of a list; more is no list
 _PING = 5.0  # seconds
@@ -77,14 +81,20 @@ _OWN: Mapping[str, tuple[Definition, ...]] = {
 
 
 @asynccontextmanager
-async def connect(endpoint: Endpoint, changed: Changed) -> AsyncGenerator[Session]:
-    """Initialized. Raises ServerFailed; whatever else the SDK raises."""
+async def connect(
+    endpoint: Endpoint, changed: Changed, login: Login | None = None
+) -> AsyncGenerator[Session]:
+    """Initialized. ``login``: of a person who is there. Raises ServerFailed; whatever else the SDK
+    raises."""
+    if login is None and endpoint.login is not None and endpoint.login.exists():
+        login = await asyncio.to_thread(Login.kept, endpoint.login, endpoint.url, endpoint.name)
     complaints = Complaints()
     async with AsyncExitStack() as stack:
         if endpoint.kind == "stdio":
             read, write = await stack.enter_async_context(program(endpoint, complaints))
         elif endpoint.kind == "http":
-            made = _client(frozenset({"GET", "POST"}), dict(endpoint.headers or {}))
+            headers = dict(endpoint.headers or {})
+            made = _client(frozenset({"GET", "POST"}), headers, auth=login)
             client = await stack.enter_async_context(made)
             streams = streamable_http_client(
                 endpoint.url, http_client=client, max_sse_event_size=MOST_BYTES
@@ -95,6 +105,7 @@ async def connect(endpoint: Endpoint, changed: Changed) -> AsyncGenerator[Sessio
                 endpoint.url,
                 headers=dict(endpoint.headers or {}),
                 httpx_client_factory=partial(_client, frozenset({"GET"})),
+                auth=login,
             )
             read, write = await stack.enter_async_context(streams)
         watched = Watched(read)
@@ -121,6 +132,8 @@ async def connect(endpoint: Endpoint, changed: Changed) -> AsyncGenerator[Sessio
         except (MCPError, ValidationError, RuntimeError) as error:
             await asyncio.sleep(_PARTING)
             what = f"it could not be initialized: {_line(error)}{complaints.last()}"
+            if endpoint.login is not None and (login is None or login.asked):
+                what += f"; if it wants a login: ohmo mcp login {endpoint.name}"
             raise ServerFailed(what) from error
         yield _SdkSession(session, hello.capabilities, watched, complaints)
 

@@ -29,6 +29,12 @@ class Endpoint:
     env: Mapping[str, str] | None = None
     url: str = ""
     headers: Mapping[str, str] | None = None
+    login: Path | None = None  # where a login at it is kept, when there was one
+
+
+def login_of(home: Path, server: str) -> Path:
+    """Where a login at a server of the configuration is kept."""
+    return home / "state" / "mcp" / "logins" / f"{server}.json"
 
 
 Of = Literal["tool", "resources", "resource", "prompts", "prompt"]

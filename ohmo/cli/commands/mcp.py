@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ohmo.cli.connect import connect
 from ohmo.cli.main import FAILED
 from ohmo.cli.show import Columns, Group, as_json_text, clean, client_options, print_rows
+from ohmo.contracts.errors import OhmoError
+
+if TYPE_CHECKING:
+    from ohmo.mcp.contract import Endpoint
 
 _API = "/api/v1/mcp"
 _COLUMNS: Columns = {
@@ -66,6 +72,47 @@ def approve(name: str, digest: str, as_json: bool, remote: str | None) -> None:
     """Let tools that changed or came new be used as they are now."""
     found = connect(remote).post(f"{_API}/{name}/approve", {"digest": digest})
     click.echo(as_json_text(found) if as_json else f"{name}: {found['approved']} approved")
+
+
+@COMMAND.command()
+@click.argument("name")
+def login(name: str) -> None:
+    """Log in at a server that wants it, with the browser of this machine."""
+    from ohmo.cli.home_config import load_config
+    from ohmo.mcp.contract import Endpoint, login_of
+    from ohmo.mcp.server import one_line
+
+    config = load_config()
+    server = config.mcp.get(name)
+    if server is None or server.url is None:
+        raise click.UsageError(f"{name[:80]!r} is no server of the configuration with a url")
+    headers = {key: config.vault.reveal(secret) for key, secret in server.headers.items()}
+    kept = login_of(config.home.root, name)
+    endpoint = Endpoint(
+        name, server.transport, config.workspace, url=server.url, headers=headers, login=kept
+    )
+    try:
+        asked = asyncio.run(_log_in(endpoint))
+    except Exception as error:
+        raise click.ClickException(f"{name}: {clean(one_line(error))}") from error
+    click.echo(f"{name}: logged in" if asked else f"{name}: it wants no login now")
+    with suppress(OhmoError):  # a daemon that does not run needs no word
+        connect(None, timeout=90.0).post(f"{_API}/{name}/test", {})
+
+
+async def _log_in(endpoint: Endpoint) -> bool:
+    """Whether a person had to."""
+    from ohmo.mcp.connection import connect as connected
+    from ohmo.mcp.oauth import login as waiting
+
+    assert endpoint.login is not None
+
+    def show(address: str) -> None:
+        click.echo(f"open this in a browser on this machine:\n{clean(address)}")
+
+    made = await waiting(endpoint.login, endpoint.url, show)
+    async with connected(endpoint, lambda: None, made):
+        return made.asked
 
 
 def _show(found: Mapping[str, Any]) -> None:
