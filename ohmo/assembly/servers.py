@@ -3,7 +3,9 @@ one nothing of them is imported."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -31,7 +33,7 @@ _ENDINGS = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "ima
 def build_servers(config: Config, bench: Workbench, trusts: Trusts) -> McpServers | None:
     """None: there are none, or the house starts without. Raises ConfigError: the extra is not
     installed."""
-    brought = (config.workspace / PROJECT_FILE).exists()
+    brought = _brings(config.workspace)
     if config.safe or not (config.mcp or brought):
         return None
     try:
@@ -49,7 +51,10 @@ def waiting_servers(
     """What of the workspace's file waits to be trusted."""
 
     async def waiting(folder: Path) -> Sequence[Candidate]:
-        if folder != config.workspace or not (folder / PROJECT_FILE).exists():
+        def here() -> bool:
+            return folder.resolve() == config.workspace.resolve() and _brings(folder)
+
+        if not await asyncio.to_thread(here):
             return ()
         found: list[Candidate] = await _project_file(config, bench, trusts).candidates()
         if servers is None:
@@ -57,6 +62,13 @@ def waiting_servers(
         return found
 
     return waiting
+
+
+def _brings(folder: Path) -> bool:
+    """Whatever is wrong with the folder stops nobody."""
+    with suppress(OSError):
+        return (folder / PROJECT_FILE).exists()
+    return False
 
 
 def _project_file(config: Config, bench: Workbench, trusts: Trusts) -> Any:

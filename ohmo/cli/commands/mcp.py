@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,9 +13,6 @@ from ohmo.cli.connect import connect
 from ohmo.cli.main import FAILED
 from ohmo.cli.show import Columns, Group, as_json_text, clean, client_options, print_rows
 from ohmo.contracts.errors import OhmoError
-
-if TYPE_CHECKING:
-    from ohmo.mcp.contract import Endpoint
 
 _API = "/api/v1/mcp"
 _COLUMNS: Columns = {
@@ -79,7 +76,10 @@ def approve(name: str, digest: str, as_json: bool, remote: str | None) -> None:
 def login(name: str) -> None:
     """Log in at a server that wants it, with the browser of this machine."""
     from ohmo.cli.home_config import load_config
+    from ohmo.lifecycle import failure_of
+    from ohmo.mcp.connection import connect as connected
     from ohmo.mcp.contract import Endpoint, login_of
+    from ohmo.mcp.oauth import login as waiting
     from ohmo.mcp.server import one_line
 
     config = load_config()
@@ -91,28 +91,22 @@ def login(name: str) -> None:
     endpoint = Endpoint(
         name, server.transport, config.workspace, url=server.url, headers=headers, login=kept
     )
-    try:
-        asked = asyncio.run(_log_in(endpoint))
-    except Exception as error:
-        raise click.ClickException(f"{name}: {clean(one_line(error))}") from error
-    click.echo(f"{name}: logged in" if asked else f"{name}: it wants no login now")
-    with suppress(OhmoError):  # a daemon that does not run needs no word
-        connect(None, timeout=90.0).post(f"{_API}/{name}/test", {})
-
-
-async def _log_in(endpoint: Endpoint) -> bool:
-    """Whether a person had to."""
-    from ohmo.mcp.connection import connect as connected
-    from ohmo.mcp.oauth import login as waiting
-
-    assert endpoint.login is not None
+    asked: list[bool] = []  # whether a person had to
 
     def show(address: str) -> None:
         click.echo(f"open this in a browser on this machine:\n{clean(address)}")
 
-    made = await waiting(endpoint.login, endpoint.url, show)
-    async with connected(endpoint, lambda: None, made):
-        return made.asked
+    async def log_in() -> None:
+        made = await waiting(kept, endpoint.url, show)
+        async with connected(endpoint, lambda: None, made):
+            asked.append(made.asked)
+
+    error = asyncio.run(failure_of(log_in()))
+    if error is not None:
+        raise click.ClickException(f"{name}: {clean(one_line(error))}")
+    click.echo(f"{name}: logged in" if any(asked) else f"{name}: it wants no login now")
+    with suppress(OhmoError):  # a daemon that does not run needs no word
+        connect(None, timeout=90.0).post(f"{_API}/{name}/test", {})
 
 
 def _show(found: Mapping[str, Any]) -> None:
