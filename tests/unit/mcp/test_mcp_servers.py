@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -21,6 +22,7 @@ from ohmo.mcp.pins import Pins
 from ohmo.mcp.server import Times
 from ohmo.mcp.servers import Servers
 from ohmo.processes.job import child_environment
+from ohmo.processes.process_tree import descendants
 
 HERE = Path(__file__).parent
 QUICK = Times(connect=15.0, call=5.0, shortest=0.05, longest=0.2)
@@ -293,6 +295,28 @@ async def test_what_never_becomes_a_server_is_one_line_and_delays_nobody(
         report = await state(house, "bad", "failed")
         assert line in report.error
         assert "\n" not in report.error
+
+
+@pytest.mark.needs("linux")
+async def test_a_program_that_ends_again_and_again_is_one_process_at_a_time(tmp_path: Path) -> None:
+    times = Times(connect=5.0, call=2.0, shortest=0.01, longest=0.02)
+    marked = program("rude_server.py", "exit")
+    seen: set[int] = set()
+    async with running(tmp_path, {"x": marked}, times):
+        async with asyncio.timeout(20):
+            while len(seen) < 4:
+                alive = [pid for pid in descendants(os.getpid()) if _runs(pid, "exit")]
+                assert len(alive) <= 1
+                seen.update(alive)
+                await asyncio.sleep(0.005)
+
+
+def _runs(pid: int, word: str) -> bool:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return word.encode() in words and b"Z" not in Path(f"/proc/{pid}/stat").read_bytes()[:40]
+    except OSError:
+        return False
 
 
 async def test_a_server_that_is_down_is_asked_once_for_each_look(tmp_path: Path) -> None:
