@@ -63,9 +63,15 @@ class AgentParts:
     tidying: Tidying | None  # of what is remembered
     skills: Skills
     skipped: tuple[str, ...]  # tools of other packages, a line for each
-    waiting: tuple[Candidates, ...]  # what else may wait to be trusted
+    server_file: Candidates  # a workspace's file of MCP servers, while it waits to be trusted
     hooks: HookRoom | None = None
     servers: McpServers | None = None  # None: none is configured
+
+    @property
+    def waiting(self) -> tuple[Candidates, ...]:
+        """What may wait to be trusted, beside skills."""
+        hooks = () if self.hooks is None else (self.hooks.candidates,)
+        return (*hooks, self.server_file)
 
     def trial(self, workspace: Path) -> Trial:
         """Of calls, as they would be judged now."""
@@ -158,7 +164,7 @@ def build_agent(
     reasoner = Reasoner(call, failpoint=failpoint)
     after = nothing_after if turns is None else turns.after
     engine = Engine(reasoner, executor, max_steps=config.limits.max_steps, after=after)
-    waiting = (waiting_servers(config, bench, store, servers),)
+    waiting = waiting_servers(config, bench, store, servers)
     brought = (_tidying(config, model, ask, memory), skills, skipped, waiting, hooks, servers)
     return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, *brought)
 
