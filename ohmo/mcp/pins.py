@@ -27,14 +27,14 @@ class Pins:
     """Of one server, in a file of the home (0600)."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._listed = False  # it told its tools before
         self.pins: Mapping[str, Pin] = {}
 
     def read(self) -> None:
         """Raises ServerFailed: what was approved is not known, so nothing is."""
         try:
-            found: Any = json.loads(self._path.read_text(encoding="utf-8"))
+            found: Any = json.loads(self.path.read_text(encoding="utf-8"))
             rows = cast("list[dict[str, Any]]", found["tools"])
             self.pins = {
                 str(row["name"]): Pin(
@@ -53,7 +53,7 @@ class Pins:
         except FileNotFoundError:
             return
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            what = f"{self._path} cannot be read; mend it, or remove it to approve all tools anew"
+            what = f"{self.path} cannot be read; mend it, or remove it to approve all tools anew"
             raise ServerFailed(what) from None
 
     def take(self, offered: Sequence[Definition], *, approved: bool = False) -> list[Definition]:
@@ -88,6 +88,6 @@ class Pins:
             }
             for pin in pins.values()
         ]
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with replacing(self._path) as file:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with replacing(self.path) as file:
             file.write(json.dumps({"tools": rows}).encode())

@@ -16,7 +16,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
 from ohmo.mcp.contract import Endpoint, ServerFailed
-from ohmo.processes.process_tree import descendants, send, send_group
+from ohmo.processes.process_tree import MARK, descendants, send, send_group, sweep
 
 MOST_BYTES = 16 << 20  # of one message
 _GARBAGE = 100  # lines in a row that are no messages, after which it is no server
@@ -88,12 +88,16 @@ class Complaints:
 
 @asynccontextmanager
 async def program(endpoint: Endpoint, complaints: Complaints) -> AsyncGenerator[Streams]:
-    """Its messages both ways. Raises ServerFailed: it cannot be started."""
+    """Its messages both ways. One that a killed house left behind, which may never read that its
+    input is closed, ends first. Raises ServerFailed: it cannot be started."""
+    environ = dict(endpoint.env or {})
+    if MARK in environ:
+        await asyncio.to_thread(sweep, environ[MARK])
     try:
         process = await asyncio.create_subprocess_exec(
             *endpoint.argv,
             cwd=endpoint.cwd,
-            env=dict(endpoint.env or {}),
+            env=environ,
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,

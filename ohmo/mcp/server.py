@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from hashlib import sha256
 from typing import cast
 
@@ -19,6 +20,7 @@ from ohmo.lifecycle import failure_of, within
 from ohmo.mcp.contract import Answer, Connect, Definition, Endpoint, ServerFailed, Session
 from ohmo.mcp.pins import Pins
 from ohmo.mcp.tools import BadSchema, Finish, McpTool
+from ohmo.processes.process_tree import MARK
 
 log = structlog.get_logger("ohmo.mcp")
 CONNECT = 30.0  # seconds to connect, initialize and list
@@ -178,6 +180,9 @@ class Server:
         connect = await sdk()
         await asyncio.to_thread(self._pins.read)
         endpoint = await asyncio.to_thread(self._endpoint)
+        if endpoint.kind == "stdio":  # what a killed house left of it is known by this
+            mark = {MARK: f"mcp:{self._pins.path}"}
+            endpoint = replace(endpoint, env={**(endpoint.env or {}), **mark})
         deadline = asyncio.timeout(self._times.connect)
         try:
             async with deadline, connect(endpoint, self._look.set) as session:

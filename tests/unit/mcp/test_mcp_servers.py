@@ -22,7 +22,7 @@ from ohmo.mcp.pins import Pins
 from ohmo.mcp.server import Times
 from ohmo.mcp.servers import Servers
 from ohmo.processes.job import child_environment
-from ohmo.processes.process_tree import descendants
+from ohmo.processes.process_tree import MARK, descendants
 
 HERE = Path(__file__).parent
 QUICK = Times(connect=15.0, call=5.0, shortest=0.05, longest=0.2)
@@ -295,6 +295,31 @@ async def test_what_never_becomes_a_server_is_one_line_and_delays_nobody(
         report = await state(house, "bad", "failed")
         assert line in report.error
         assert "\n" not in report.error
+
+
+@pytest.mark.needs("linux")
+async def test_a_program_that_a_killed_house_left_behind_ends_before_another_begins(
+    tmp_path: Path,
+) -> None:
+    argv = (sys.executable, str(HERE / "rude_server.py"), "hang")
+    strays: list[asyncio.subprocess.Process] = []
+    for name in ("x", "other"):
+        environ = {MARK: f"mcp:{tmp_path / 'mcp' / name}.json"}
+        strays.append(
+            await asyncio.create_subprocess_exec(*argv, env=environ, start_new_session=True)
+        )
+    left, other = strays
+    try:
+        async with running(tmp_path, {"x": program("rude_server.py", "plain")}) as house:
+            await state(house, "x", "connected")
+            async with asyncio.timeout(10):
+                assert await left.wait() == -9
+            assert other.returncode is None
+    finally:
+        for one in strays:
+            if one.returncode is None:
+                one.kill()
+                await one.wait()
 
 
 @pytest.mark.needs("linux")
