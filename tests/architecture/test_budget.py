@@ -13,7 +13,7 @@ from tests.architecture.test_walks import PAGE, ROOT, walks
 # checkpoints and tools took (docs/decisions/0028), and what walls and doors take (0038).
 MODULES = 391 + 115 + 49
 LINES = 76_920 + 16_600 + 6_000
-TEST_LINES = 90_800 + 13_100 + 3_900
+TEST_LINES = 90_800 + 13_100 + 3_950
 ROOMS = 50
 IN_A_ROOM = 15  # modules that are no item of a shelf
 # Rooms with more, by how much and why; may only shrink.

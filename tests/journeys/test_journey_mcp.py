@@ -128,6 +128,8 @@ async def test_a_tool_is_found_asked_about_called_and_survives_its_server(
         assert (await stage.daemon.call("POST", "/api/v1/mcp/shop/approve", digest))[0] == 200
         asked = await asks(stage, "milk now?", calls(STOCK, product="milk"), Turn(text="Milk."))
         assert "12 boxes of milk" in results(asked)[-1]
+        assert await stage.daemon.stop() == 0
+        assert await stage.daemon.left_behind() == []
 
 
 async def test_servers_of_a_project_wait_for_trust_and_ask_again_when_a_byte_changes(
