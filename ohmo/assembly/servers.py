@@ -1,30 +1,84 @@
-"""From ``mcp`` of the configuration to its servers; without one nothing of them is imported."""
+"""From ``mcp`` of the configuration and ``.mcp.json`` of the workspace to their servers; without
+one nothing of them is imported."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import structlog
+
 from channels.durable import replacing
+from ohmo.approvals.trusting import Candidates
 from ohmo.config.load import Config
 from ohmo.config.models import McpServer
-from ohmo.contracts.mcp import McpServers
+from ohmo.contracts.errors import ConfigError
+from ohmo.contracts.mcp import PROJECT_FILE, McpServers
 from ohmo.contracts.messages import Image, ToolResult
 from ohmo.contracts.tool import CallContext, ToolOutput
+from ohmo.contracts.trust import Candidate, Trusts
 from ohmo.discovery import load
 from ohmo.processes.job import child_environment
 from ohmo.tools.results import clean, head_cut, in_thread, tail_cut
 from ohmo.tools.workbench import Workbench
 
+log = structlog.get_logger("ohmo.mcp")
 _ENDINGS = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
 
 
-def build_servers(config: Config, bench: Workbench) -> McpServers | None:
-    """None: there are none. Raises ConfigError: the extra is not installed."""
-    if not config.mcp or config.safe:
+def build_servers(config: Config, bench: Workbench, trusts: Trusts) -> McpServers | None:
+    """None: there are none, or the house starts without. Raises ConfigError: the extra is not
+    installed."""
+    brought = _brings(config.workspace)
+    if config.safe or not (config.mcp or brought):
         return None
+    try:
+        return _servers(config, bench, _project_file(config, bench, trusts) if brought else None)
+    except ConfigError as error:
+        if config.mcp:
+            raise
+        log.warning("mcp_project_failed", error=str(error))
+        return None
+
+
+def waiting_servers(
+    config: Config, bench: Workbench, trusts: Trusts, servers: McpServers | None
+) -> Candidates:
+    """What of the workspace's file waits to be trusted."""
+
+    async def waiting(folder: Path) -> Sequence[Candidate]:
+        def here() -> bool:
+            return folder.resolve() == config.workspace.resolve() and _brings(folder)
+
+        if not await asyncio.to_thread(here):
+            return ()
+        found: list[Candidate] = await _project_file(config, bench, trusts).candidates()
+        if servers is None:
+            return [replace(one, may=f"{one.may}; from the next start on") for one in found]
+        return found
+
+    return waiting
+
+
+def _brings(folder: Path) -> bool:
+    """Whatever is wrong with the folder stops nobody."""
+    with suppress(OSError):
+        return (folder / PROJECT_FILE).exists()
+    return False
+
+
+def _project_file(config: Config, bench: Workbench, trusts: Trusts) -> Any:
+    make = cast("Callable[..., Any]", load("ohmo.mcp.project:ProjectFile"))
+    return make(config.workspace, trusts, child_environment(bench.environ), config.mcp)
+
+
+def _servers(config: Config, bench: Workbench, project: Any) -> McpServers:
     make_endpoint = cast("Callable[..., Any]", load("ohmo.mcp.contract:Endpoint"))
+    login_of = cast("Callable[[Path, str], Path]", load("ohmo.mcp.contract:login_of"))
 
     def endpoint_of(name: str, server: McpServer) -> tuple[str, Callable[[], Any]]:
         kind = "stdio" if server.command is not None else server.transport
@@ -42,13 +96,15 @@ def build_servers(config: Config, bench: Workbench) -> McpServers | None:
                 headers={
                     key: config.vault.reveal(secret) for key, secret in server.headers.items()
                 },
+                login=login_of(config.home.root, name) if server.url else None,
             )
 
         return kind, endpoint
 
     make = cast("Callable[..., McpServers]", load("ohmo.mcp.servers:Servers"))
     endpoints = {name: endpoint_of(name, server) for name, server in config.mcp.items()}
-    return make(endpoints, config.home.root / "state" / "mcp", _finish(bench))
+    state = config.home.root / "state" / "mcp"
+    return make(endpoints, state, _finish(bench), project=project)
 
 
 def _finish(bench: Workbench) -> Callable[..., Any]:

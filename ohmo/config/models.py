@@ -306,7 +306,8 @@ class Written(Section):
     access: Access = Access()
     channels: Mapping[str, Any] = Field(default_factory=dict)
     mcp: Mapping[
-        Annotated[str, Field(pattern=r"^[A-Za-z0-9](?:_?[A-Za-z0-9-]){0,31}$")], McpServer
+        Annotated[str, Field(max_length=32, pattern=r"^[A-Za-z0-9](?:_?[A-Za-z0-9-]){0,31}$")],
+        McpServer,
     ] = Field(default_factory=dict)
     cron: Cron = Cron()
     webhooks: Mapping[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")], Webhook] = Field(

@@ -374,6 +374,8 @@ class HouseStatus:
     asking: int = 0
     mode: str = "default"  # of a conversation that chose none
     models: tuple[str, ...] = ()  # small to large
+    #: MCP servers by their state, and "off", tools that wait for the owner; none: empty
+    mcp: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 class OwnerNotices(Protocol):

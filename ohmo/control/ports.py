@@ -177,6 +177,7 @@ class StatusReporter:
     today: Callable[[], Awaitable[Sequence[UsageTotal]]]
     people: Callable[[], Awaitable[Sequence[PersonRow]]]
     clock: Clock
+    mcp: Callable[[], Mapping[str, int]] = dict
     ready: bool = field(default=False)
 
     async def __call__(self) -> HouseStatus:
@@ -228,6 +229,7 @@ class StatusReporter:
             asking=asking,
             mode=self.settled.mode,
             models=self.settled.models,
+            mcp=self.mcp(),
         )
 
 

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+
 from aiohttp import web
+from pydantic import Field
 
 from ohmo.contracts.mcp import McpServers
-from ohmo.control.responses import Refusal, answer
+from ohmo.control.responses import Refusal, Wanted, answer, body_of
+
+
+def counted(servers: McpServers | None) -> Mapping[str, int]:
+    """As the status tells of them."""
+    rows = servers.report() if servers is not None else []
+    states = Counter(row.state for row in rows)
+    return {**states, "off": sum(len(row.waiting) for row in rows)} if rows else {}
+
+
+class Approved(Wanted):
+    digest: str = Field(default="", pattern=r"^[0-9a-f]{0,64}$")
 
 
 class ServerRoutes:
@@ -23,15 +38,23 @@ class ServerRoutes:
 
     async def list(self, _: web.Request) -> web.Response:
         servers = self._servers
-        return answer({"servers": servers.report() if servers is not None else []})
+        if servers is None:
+            return answer({"servers": [], "notes": []})
+        return answer({"servers": servers.report(), "notes": servers.notes()})
 
     async def test(self, request: web.Request) -> web.Response:
         servers, name = self._named(request)
         return answer(await servers.test(name))
 
     async def approve(self, request: web.Request) -> web.Response:
+        """``digest``: how it begins, as it was shown; what changed since is not allowed."""
         servers, name = self._named(request)
+        digest = (await body_of(request, Approved)).digest
+        (report,) = [one for one in servers.report() if one.name == name]
+        if not report.digest.startswith(digest):
+            raise Refusal(409, f"{name}: it is not what was shown; ohmo mcp list shows what it is")
         try:
+            # nothing else has run since the look: what is approved is what was compared
             return answer({"approved": await servers.approve(name)})
         except OSError as error:
             raise Refusal(500, f"it could not be kept: {error.strerror or error}") from error

@@ -53,6 +53,7 @@ from ohmo.upkeep.housekeeping import consolidate, keep_backups, let_go
 log = structlog.get_logger("ohmo.daemon")
 heartbeat_log = structlog.get_logger("ohmo.heartbeat")
 FIRST = 1.0  # seconds a page waits for channels that start: what hears is awake first
+QUIET = 2.0  # seconds after the channels in which nothing else starts
 SETTLED = 10.0  # seconds after which a channel that does not connect keeps nobody waiting
 GRACE = 5.0  # seconds one part gets to end when it is cancelled
 DRAIN = 10.0  # seconds running turns get to end when we are asked to stop
@@ -148,8 +149,9 @@ def _background_tasks(
         work = partial(consolidate, tidying, schedule, house.notices, clock)
         looking = [("consolidation", work)]
     servers, hooks = house.agent.servers, house.agent.hooks
+    quiet = partial(asyncio.sleep, 0) if config.alone else partial(_quiet, house)
     return [
-        *([("mcp", servers.run)] if servers is not None else []),
+        *([("mcp", lambda: servers.run(quiet))] if servers is not None else []),
         *([("hooks", hooks.run)] if hooks is not None else []),
         ("bus", house.bus.run),
         ("questions", house.questions.run),
@@ -202,6 +204,17 @@ async def _calm(house: House, longest: float) -> None:
             while starting():  # noqa: ASYNC110 - a few looks, once
                 await asyncio.sleep(0.02)
             await asyncio.sleep(0.1)  # the first poll goes out
+
+
+async def _quiet(house: House) -> None:
+    """Returns when the first words are answered, or nobody said any; programs that start beside
+    them would make the answer late. After a while in any case."""
+    await _calm(house, SETTLED)
+    await asyncio.sleep(QUIET)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(SETTLED):
+            while house.pool.running:  # noqa: ASYNC110 - a few looks, once
+                await asyncio.sleep(0.1)
 
 
 async def _warm(house: House) -> None:

@@ -38,7 +38,7 @@ class Asked:
             return Refusal(Layer.HOOK, f"Not allowed (hook {word.by}): {word.block}")
         if isinstance(prepared, Refusal) and word.arguments is not None:
             why = f"the arguments it wrote do not fit: {prepared.why}"
-            return Refusal(Layer.HOOK, f"Not allowed (hook {word.by}): {why}")
+            return replace(prepared, layer=Layer.HOOK, why=f"Not allowed (hook {word.by}): {why}")
         return prepared
 
     def noted(self, result: ToolResult) -> ToolResult:

@@ -28,6 +28,7 @@ from ohmo.contracts.agent import (
 )
 from ohmo.contracts.errors import StoreError
 from ohmo.contracts.hooks import Hooks
+from ohmo.contracts.mcp import words_of
 from ohmo.contracts.messages import CallStarted, Layer, ToolCall, ToolResult
 from ohmo.contracts.tool import (
     Allow,
@@ -131,7 +132,7 @@ class _Call:
     async def refuse(self, refusal: Refusal) -> None:
         """It ends without being run, or without being run again."""
         self.emit(ToolRefused(self.turn, self.call.id, self.call.name, summary(self.call)))
-        await self.end(_error(self.call, refusal.why, refusal.layer))
+        await self.end(_error(self.call, refusal.why, refusal.layer, refusal.taint))
 
     async def end(self, output: ToolOutput) -> ToolResult:
         """Its result is recorded, then told."""
@@ -289,7 +290,7 @@ class Executor:
                 why = f"{name} failed: {type(error).__name__}: {error}"
                 if isinstance(error, TimeoutError) and limit.expired():
                     why = f"{name} did not end before the turn's deadline and was stopped."
-                output = _error(prepared.call, why)
+                output = _error(prepared.call, why, taint=words_of((name,)))
             self._failpoint("tool.after")
             seconds = time.monotonic() - began
         result = await call.end(output)
@@ -321,11 +322,13 @@ class Executor:
         try:
             return prepare(self._toolbox, call, context)
         except Exception as error:  # noqa: BLE001 - a footprint reads the arguments and the disk, both of which may be anything
-            return Refusal(Layer.ARGUMENTS, f"{call.name}: {error}")
+            return Refusal(Layer.ARGUMENTS, f"{call.name}: {error}", words_of((call.name,)))
 
 
-def _error(call: ToolCall, text: str, refused: Layer | None = None) -> ToolOutput:
-    return ToolOutput(ToolResult(call.id, text, error=True, refused=refused))
+def _error(
+    call: ToolCall, text: str, refused: Layer | None = None, taint: tuple[str, ...] = ()
+) -> ToolOutput:
+    return ToolOutput(ToolResult(call.id, text, error=True, refused=refused, taint=taint))
 
 
 def _written(footprint: Footprint) -> list[Path]:

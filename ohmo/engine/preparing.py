@@ -9,6 +9,7 @@ from typing import Any
 
 from channels.record import record
 from ohmo.contracts.errors import BadArguments
+from ohmo.contracts.mcp import words_of
 from ohmo.contracts.messages import UNREADABLE, Layer, ToolCall
 from ohmo.contracts.tool import CallContext, Footprint, Tool, Toolbox
 
@@ -25,10 +26,12 @@ class Prepared:
 
 @record
 class Refusal:
-    """Why a call is not run, and which layer says so."""
+    """Why a call is not run, and which layer says so. ``taint``: whose words that brings in, as
+    ``ToolResult.taint``."""
 
     layer: Layer
     why: str
+    taint: tuple[str, ...] = ()
 
 
 def prepare(toolbox: Toolbox, call: ToolCall, context: CallContext) -> Prepared | Refusal:
@@ -42,7 +45,7 @@ def prepare(toolbox: Toolbox, call: ToolCall, context: CallContext) -> Prepared 
             near = get_close_matches(call.name, names, n=5, cutoff=0.5)
             nearest = f" Nearest: {', '.join(near)}." if near else ""
             why = f"There is no tool named {call.name}.{nearest} ToolSearch finds others."
-        return Refusal(Layer.NO_TOOL, why)
+        return Refusal(Layer.NO_TOOL, why, words_of(name for name in names if name in why))
     schema = ""
     if call.name in context.hidden:
         # A tool may be called before ToolSearch brought it; whoever guessed its arguments wrong is
@@ -53,9 +56,9 @@ def prepare(toolbox: Toolbox, call: ToolCall, context: CallContext) -> Prepared 
     if set(call.arguments) == {UNREADABLE}:
         written = str(call.arguments[UNREADABLE])[:500]
         why = f"{call.name}: arguments are not valid JSON: {written}{schema}"
-        return Refusal(Layer.ARGUMENTS, why)
+        return Refusal(Layer.ARGUMENTS, why, words_of((call.name,)))
     try:
         arguments = tool.parse(call.arguments)
     except BadArguments as error:
-        return Refusal(Layer.ARGUMENTS, f"{error}{schema}")
+        return Refusal(Layer.ARGUMENTS, f"{error}{schema}", words_of((call.name,)))
     return Prepared(call, tool, arguments, tool.footprint(arguments, context.cwd))

@@ -7,8 +7,10 @@ import asyncio
 import base64
 import binascii
 import json
+import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any, cast
 
 import httpx2
@@ -20,79 +22,90 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from ohmo.contracts.messages import Json
-from ohmo.mcp.contract import Answer, Changed, Definition, Endpoint, ServerFailed, Session
-from ohmo.mcp.program import MOST_BYTES, Watched, program
+from ohmo.mcp.contract import Answer, Changed, Definition, Endpoint, Of, ServerFailed, Session
+from ohmo.mcp.oauth import Login
+from ohmo.mcp.program import MOST_BYTES, Complaints, Watched, program
 
+# what it logs repeats words of servers, tokens among them; what is wrong reaches us as an error
+logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
 _ME = types.Implementation(name="ohmo", version="1")
 _PAGES = 200  # of a list; more is no list
 _PING = 5.0  # seconds
+_PARTING = 0.05  # seconds in which the last words of a program are read
 _MOST_IMAGES, _IMAGE = 8, 5 << 20
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _REFUSED = types.INVALID_REQUEST
-_OWN: tuple[tuple[Definition, str], ...] = (
-    (
-        Definition(
-            "list_resources",
-            "Lists the resources of this server: names and URIs.",
-            {"type": "object", "properties": {}},
-            reads_only=True,
-            of="resources",
+
+
+def _asks(
+    name: str, description: str, of: Of, fields: dict[str, Json], *required: str
+) -> Definition:
+    """A tool of ours for what a server has beside its tools."""
+    schema: dict[str, Json] = {"type": "object", "properties": fields}
+    if required:
+        schema["required"] = list(required)
+    return Definition(name, description, schema, reads_only=True, of=of)
+
+
+_TEXT: Json = {"type": "string"}
+_FILLED: Json = {"type": "object", "additionalProperties": _TEXT}
+_OWN: Mapping[str, tuple[Definition, ...]] = {
+    "resources": (
+        _asks(
+            "list_resources", "Lists the resources of this server: names and URIs.", "resources", {}
         ),
-        "resources",
-    ),
-    (
-        Definition(
+        _asks(
             "read_resource",
             "Reads one resource of this server by its URI.",
-            {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]},
-            reads_only=True,
-            of="resource",
+            "resource",
+            {"uri": _TEXT},
+            "uri",
         ),
-        "resources",
     ),
-    (
-        Definition(
+    "prompts": (
+        _asks(
             "list_prompts",
             "Lists the prompts this server offers, with their arguments.",
-            {"type": "object", "properties": {}},
-            reads_only=True,
-            of="prompts",
+            "prompts",
+            {},
         ),
-        "prompts",
-    ),
-    (
-        Definition(
+        _asks(
             "get_prompt",
             "Reads one prompt of this server, filled in.",
-            {
-                "type": "object",
-                "properties": {
-                    "name": {"type": "string"},
-                    "arguments": {"type": "object", "additionalProperties": {"type": "string"}},
-                },
-                "required": ["name"],
-            },
-            reads_only=True,
-            of="prompt",
+            "prompt",
+            {"name": _TEXT, "arguments": _FILLED},
+            "name",
         ),
-        "prompts",
     ),
-)
+}
 
 
 @asynccontextmanager
-async def connect(endpoint: Endpoint, changed: Changed) -> AsyncGenerator[Session]:
-    """Initialized. Raises ServerFailed; whatever else the SDK raises."""
+async def connect(
+    endpoint: Endpoint, changed: Changed, login: Login | None = None
+) -> AsyncGenerator[Session]:
+    """Initialized. ``login``: of a person who is there. Raises ServerFailed; whatever else the SDK
+    raises."""
+    if login is None and endpoint.login is not None and endpoint.login.exists():
+        login = await asyncio.to_thread(Login.kept, endpoint.login, endpoint.url, endpoint.name)
+    complaints = Complaints()
     async with AsyncExitStack() as stack:
         if endpoint.kind == "stdio":
-            read, write = await stack.enter_async_context(program(endpoint))
+            read, write = await stack.enter_async_context(program(endpoint, complaints))
         elif endpoint.kind == "http":
-            client = await stack.enter_async_context(_client(dict(endpoint.headers or {})))
-            streams = streamable_http_client(endpoint.url, http_client=client)
+            headers = dict(endpoint.headers or {})
+            made = _client(frozenset({"GET", "POST"}), headers, auth=login)
+            client = await stack.enter_async_context(made)
+            streams = streamable_http_client(
+                endpoint.url, http_client=client, max_sse_event_size=MOST_BYTES
+            )
             read, write = await stack.enter_async_context(streams)
         else:
             streams = sse_client(
-                endpoint.url, headers=dict(endpoint.headers or {}), httpx_client_factory=_client
+                endpoint.url,
+                headers=dict(endpoint.headers or {}),
+                httpx_client_factory=partial(_client, frozenset({"GET"})),
+                auth=login,
             )
             read, write = await stack.enter_async_context(streams)
         watched = Watched(read)
@@ -117,29 +130,65 @@ async def connect(endpoint: Endpoint, changed: Changed) -> AsyncGenerator[Sessio
         try:
             hello = await session.initialize()
         except (MCPError, ValidationError, RuntimeError) as error:
-            raise ServerFailed(f"it could not be initialized: {_line(error)}") from error
-        yield _SdkSession(session, hello.capabilities, watched)
+            await asyncio.sleep(_PARTING)
+            what = f"it could not be initialized: {_line(error)}{complaints.last()}"
+            if endpoint.login is not None and (login is None or login.asked):
+                what += f"; if it wants a login: ohmo mcp login {endpoint.name}"
+            raise ServerFailed(what) from error
+        yield _SdkSession(session, hello.capabilities, watched, complaints)
+
+
+class _Bounded(httpx2.AsyncHTTPTransport):
+    """Ends what is longer than one message may be, whatever its server said of the length. A stream
+    of events has no end; the SDK bounds each event."""
+
+    def __init__(self, streaming: frozenset[str]) -> None:
+        """``streaming``: the methods whose answers may be such a stream."""
+        super().__init__(trust_env=False)
+        self._streaming = streaming
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super().handle_async_request(request)
+        packed = response.headers.get("content-encoding", "identity")
+        if packed != "identity":  # it could become longer than its bytes
+            await response.aclose()
+            raise httpx2.ReadError(f"an answer packed by {packed[:40]}, which was not asked for")
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        events = kind == "text/event-stream" and response.status_code == 200
+        if not (events and request.method in self._streaming):
+            response.stream = _Counted(cast("httpx2.AsyncByteStream", response.stream))
+        return response
+
+
+class _Counted(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        left = MOST_BYTES
+        async for part in self._stream:
+            left -= len(part)
+            if left < 0:
+                raise httpx2.ReadError(f"an answer of more than {MOST_BYTES} bytes")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 def _client(
+    streaming: frozenset[str],
     headers: dict[str, Any] | None = None,
     timeout: httpx2.Timeout | None = None,
     auth: httpx2.Auth | None = None,
 ) -> httpx2.AsyncClient:
-    """Follows no redirect, asks no proxy of the environment, takes no answer that is too long."""
-
-    async def sized(response: httpx2.Response) -> None:
-        length = response.headers.get("content-length", "")
-        if length.isdigit() and int(length) > MOST_BYTES:
-            await response.aclose()
-            raise httpx2.ReadError(f"an answer of {length} bytes, more than {MOST_BYTES}")
-
+    """Follows no redirect and asks no proxy of the environment."""
     return httpx2.AsyncClient(
-        headers=headers,
+        headers={"accept-encoding": "identity", **(headers or {})},
         timeout=timeout or httpx2.Timeout(30.0, read=300.0),
         auth=auth,
         trust_env=False,
-        event_hooks={"response": [sized]},
+        transport=_Bounded(streaming),
     )
 
 
@@ -154,11 +203,16 @@ class _Heard:
 
 class _SdkSession:
     def __init__(
-        self, session: ClientSession, able: types.ServerCapabilities, watched: Watched
+        self,
+        session: ClientSession,
+        able: types.ServerCapabilities,
+        watched: Watched,
+        complaints: Complaints,
     ) -> None:
         self._session = session
         self._able = able
         self._watched = watched
+        self._complaints = complaints
 
     async def definitions(self) -> list[Definition]:
         found: list[Definition] = []
@@ -176,7 +230,8 @@ class _SdkSession:
         names = {each.name for each in found}
         own = [
             each
-            for each, able in _OWN
+            for able, tools in _OWN.items()
+            for each in tools
             if getattr(self._able, able) is not None and each.name not in names
         ]
         return [*own, *found]
@@ -185,7 +240,12 @@ class _SdkSession:
         try:
             async with asyncio.timeout(seconds):
                 return await self._asked(tool, dict(arguments))
-        except (MCPError, ValidationError, RuntimeError, ValueError) as error:
+        except MCPError as error:
+            what = _line(error)
+            if error.code == types.CONNECTION_CLOSED:
+                what = f"{what}; what the call did is unknown"
+            raise ServerFailed(what) from error
+        except (ValidationError, RuntimeError, ValueError) as error:
             raise ServerFailed(_line(error)) from error
 
     async def _asked(self, tool: Definition, arguments: dict[str, Any]) -> Answer:
@@ -221,8 +281,10 @@ class _SdkSession:
             return False
         return True
 
-    async def ended(self) -> None:
+    async def ended(self) -> str:
         await self._watched.ended.wait()
+        await asyncio.sleep(_PARTING)
+        return f"it closed the connection{self._complaints.last()}"
 
 
 def _definition(tool: types.Tool) -> Definition:

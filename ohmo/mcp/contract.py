@@ -29,6 +29,15 @@ class Endpoint:
     env: Mapping[str, str] | None = None
     url: str = ""
     headers: Mapping[str, str] | None = None
+    login: Path | None = None  # where a login at it is kept, when there was one
+
+
+def login_of(home: Path, server: str) -> Path:
+    """Where a login at a server of the configuration is kept."""
+    return home / "state" / "mcp" / "logins" / f"{server}.json"
+
+
+Of = Literal["tool", "resources", "resource", "prompts", "prompt"]
 
 
 @record
@@ -40,7 +49,7 @@ class Definition:
     description: str
     schema: Mapping[str, Json]
     reads_only: bool = False
-    of: Literal["tool", "resources", "resource", "prompts", "prompt"] = "tool"
+    of: Of = "tool"
 
     @property
     def digest(self) -> str:
@@ -74,8 +83,8 @@ class Session(Protocol):
         """Whether it answers at all."""
         ...
 
-    async def ended(self) -> None:
-        """Returns when the connection is over."""
+    async def ended(self) -> str:
+        """Returns when the connection is over: why, in one line."""
         ...
 
 

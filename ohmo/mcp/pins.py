@@ -1,6 +1,7 @@
-"""Tools as they were approved: a server may not change what it once said of a tool without the
-owner's word. What is kept also stands for the server until it is there: a session that found a tool
-before a restart is sent the same bytes after it."""
+"""Tools as they were approved. The first list of a server is: the owner configured it, or trusts
+the file that does. Whatever differs later, a tool that says something else or one that comes new,
+is off until the owner's word. What is kept also stands for the server until it is there: a session
+that found a tool before a restart is sent the same bytes after it."""
 
 from __future__ import annotations
 
@@ -26,13 +27,14 @@ class Pins:
     """Of one server, in a file of the home (0600)."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
+        self._listed = False  # it told its tools before
         self.pins: Mapping[str, Pin] = {}
 
     def read(self) -> None:
         """Raises ServerFailed: what was approved is not known, so nothing is."""
         try:
-            found: Any = json.loads(self._path.read_text(encoding="utf-8"))
+            found: Any = json.loads(self.path.read_text(encoding="utf-8"))
             rows = cast("list[dict[str, Any]]", found["tools"])
             self.pins = {
                 str(row["name"]): Pin(
@@ -47,28 +49,32 @@ class Pins:
                 )
                 for row in rows
             }
+            self._listed = True
         except FileNotFoundError:
             return
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            what = f"{self._path} cannot be read; mend it, or remove it to approve all tools anew"
+            what = f"{self.path} cannot be read; mend it, or remove it to approve all tools anew"
             raise ServerFailed(what) from None
 
     def take(self, offered: Sequence[Definition], *, approved: bool = False) -> list[Definition]:
-        """Pins what is new, and with ``approved`` what has changed; returns what has changed and is
-        not approved. Raises OSError."""
+        """Pins the first list, and with ``approved`` any; returns what of a later one is not
+        approved. Raises OSError."""
+        all_of_it = approved or not self._listed
         pins = {name: Pin(pin.definition, there=False) for name, pin in self.pins.items()}
-        changed: list[Definition] = []
+        waiting: list[Definition] = []
         for each in offered:
             pin = self.pins.get(each.name)
-            if pin is None or approved or pin.definition.digest == each.digest:
+            if all_of_it or (pin is not None and pin.definition.digest == each.digest):
                 pins[each.name] = Pin(each)
-            else:
+                continue
+            waiting.append(each)
+            if pin is not None:
                 pins[each.name] = Pin(pin.definition)
-                changed.append(each)
-        if pins != self.pins:
+        if pins != self.pins or not self._listed:
             self._write(pins)
             self.pins = pins
-        return changed
+            self._listed = True
+        return waiting
 
     def _write(self, pins: Mapping[str, Pin]) -> None:
         rows = [
@@ -82,6 +88,6 @@ class Pins:
             }
             for pin in pins.values()
         ]
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with replacing(self._path) as file:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with replacing(self.path) as file:
             file.write(json.dumps({"tools": rows}).encode())

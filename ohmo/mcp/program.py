@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -16,10 +16,11 @@ from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
 from ohmo.mcp.contract import Endpoint, ServerFailed
-from ohmo.processes.process_tree import descendants, send, send_group
+from ohmo.processes.process_tree import MARK, descendants, send, send_group, sweep
 
 MOST_BYTES = 16 << 20  # of one message
-_GARBAGE = 100  # lines that are no messages, after which it is no server
+_GARBAGE = 100  # lines in a row that are no messages, after which it is no server
+_LAST = 200  # characters of what it said before it ended
 _GRACE = 2.0  # seconds to end by itself when its input is closed, as the protocol wants it
 Streams = tuple[
     MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
@@ -67,14 +68,36 @@ class Watched:
         await self.aclose()
 
 
+class Complaints:
+    """What a program says on its standard error, which nobody reads before it ends."""
+
+    def __init__(self) -> None:
+        self._tail = b""
+
+    def hear(self, data: bytes) -> None:
+        self._tail = (self._tail + data)[-4_096:]
+
+    def last(self) -> str:
+        """Its last line, to stand behind another one; "" for a silent program."""
+        lines = [
+            line for line in self._tail.decode("utf-8", "replace").splitlines() if line.strip()
+        ]
+        plain = "".join(char if char.isprintable() else " " for char in lines[-1]) if lines else ""
+        return f"; it last said: {plain.strip()[:_LAST]}" if plain else ""
+
+
 @asynccontextmanager
-async def program(endpoint: Endpoint) -> AsyncGenerator[Streams]:
-    """Its messages both ways. Raises ServerFailed: it cannot be started."""
+async def program(endpoint: Endpoint, complaints: Complaints) -> AsyncGenerator[Streams]:
+    """Its messages both ways. One that a killed house left behind, which may never read that its
+    input is closed, ends first. Raises ServerFailed: it cannot be started."""
+    environ = dict(endpoint.env or {})
+    if MARK in environ:
+        await asyncio.to_thread(sweep, environ[MARK])
     try:
         process = await asyncio.create_subprocess_exec(
             *endpoint.argv,
             cwd=endpoint.cwd,
-            env=dict(endpoint.env or {}),
+            env=environ,
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
@@ -89,7 +112,7 @@ async def program(endpoint: Endpoint) -> AsyncGenerator[Streams]:
     tasks = [
         asyncio.create_task(_read(process, to_us)),
         asyncio.create_task(_write(process, theirs)),
-        asyncio.create_task(_drain(process.stderr)),
+        asyncio.create_task(_drain(process.stderr, complaints.hear)),
     ]
     try:
         yield ours, to_it
@@ -121,6 +144,7 @@ async def _read(
                 except ValueError:
                     garbage += 1
                     continue
+                garbage = 0
                 await to_us.send(SessionMessage(message))
 
 
@@ -133,11 +157,11 @@ async def _write(process: Process, theirs: MemoryObjectReceiveStream[SessionMess
             await process.stdin.drain()
 
 
-async def _drain(output: asyncio.StreamReader | None) -> None:
-    """What it says there is nobody's, and must not stop it."""
+async def _drain(output: asyncio.StreamReader | None, hear: Callable[[bytes], None]) -> None:
+    """A program must not stop because nobody reads it."""
     assert output is not None
-    while await output.read(1 << 16):
-        pass
+    while data := await output.read(1 << 16):
+        hear(data)
 
 
 async def _end(process: Process, tasks: list[asyncio.Task[None]]) -> None:
@@ -148,7 +172,7 @@ async def _end(process: Process, tasks: list[asyncio.Task[None]]) -> None:
     tasks[0].cancel()
     await asyncio.wait(tasks[:1])
     # asyncio sees no end of a process whose output nobody reads
-    tasks.append(asyncio.create_task(_drain(process.stdout)))
+    tasks.append(asyncio.create_task(_drain(process.stdout, lambda _: None)))
     try:
         with suppress(TimeoutError):
             async with asyncio.timeout(_GRACE):

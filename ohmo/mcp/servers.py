@@ -1,34 +1,28 @@
-"""The servers of the configuration, side by side: each has a supervised task that owns its session
-from connect to close. Calls travel to that task and their answers back, so that no cancel scope of
-the SDK ever leaves it."""
+"""All servers, side by side: those of the configuration, and those of the workspace's ``.mcp.json``
+while its content is trusted."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
 import structlog
 
-from channels.record import record
-from ohmo.contracts.errors import ConfigError
-from ohmo.contracts.mcp import ServerReport, State
-from ohmo.contracts.messages import Json
+from ohmo.contracts.mcp import Calm, ServerReport
 from ohmo.discovery import load
-from ohmo.lifecycle import failure_of, within
-from ohmo.mcp.contract import Answer, Connect, Definition, Endpoint, ServerFailed, Session
+from ohmo.lifecycle import failure_of
+from ohmo.mcp.contract import Connect, Endpoint
 from ohmo.mcp.pins import Pins
-from ohmo.mcp.schemas import BadSchema
+from ohmo.mcp.project import Look, ProjectFile
+from ohmo.mcp.server import Server, Times, one_line
 from ohmo.mcp.tools import Finish, McpTool
 
 log = structlog.get_logger("ohmo.mcp")
-CONNECT = 30.0  # seconds to connect, initialize and list
-CALL = 120.0  # seconds of one call
-SHORTEST, LONGEST = 1.0, 300.0  # seconds before it is tried again
-QUIET = 60.0  # seconds of a life after which the back-off forgets
-MOST_TOOLS = 1_000
+FOLLOWED = 3.0  # seconds between two looks at the file of the workspace
+Endpoints = Mapping[str, tuple[str, Callable[[], Endpoint]]]
+"""By name, the kind and what reveals it, which raises ConfigError."""
 
 
 def load_sdk() -> Connect:
@@ -36,300 +30,134 @@ def load_sdk() -> Connect:
     return cast("Connect", load("ohmo.mcp.connection:connect"))
 
 
-@record
-class Times:
-    """In seconds."""
-
-    connect: float = CONNECT
-    call: float = CALL
-    shortest: float = SHORTEST
-    longest: float = LONGEST
-
-
-@record
-class _Order:
-    definition: Definition
-    arguments: Mapping[str, Json]
-    answer: asyncio.Future[Answer]
-
-
-class Server:
-    """One of them. ``endpoint``: reveals its secrets; raises ConfigError. ``changed`` is called
-    after its tools have."""
-
-    def __init__(
-        self,
-        name: str,
-        kind: str,
-        endpoint: Callable[[], Endpoint],
-        pins: Pins,
-        finish: Finish,
-        changed: Callable[[], None],
-        times: Times,
-    ) -> None:
-        self.name = name
-        self._kind = kind
-        self._endpoint = endpoint
-        self._pins = pins
-        self._finish = finish
-        self._changed = changed
-        self._times = times
-        self._state: State = "waiting"
-        self._error = ""
-        self._offered: list[Definition] = []
-        self._off: dict[str, str] = {}  # a tool's name -> why
-        self._listed = asyncio.Event()  # set: its tools were asked for since ``test``
-        self._look = asyncio.Event()  # set: they shall be asked for again
-        self._orders: asyncio.Queue[_Order] = asyncio.Queue()
-        self._open: set[asyncio.Future[Answer]] = set()  # somebody waits for each
-        self.tools: Mapping[str, McpTool] = {}
-
-    async def prepare(self) -> None:
-        """What was approved earlier is there before the server is."""
-        with suppress(ServerFailed):  # ``run`` says so
-            await asyncio.to_thread(self._pins.read)
-            self._show([])
-
-    async def run(self, connect: Connect) -> None:
-        pause = self._times.shortest
-        loop = asyncio.get_running_loop()
-        while True:
-            began = loop.time()
-            self._state = "connecting"
-            error = await failure_of(self._life(connect))
-            self._state, self._error = "failed", one_line(error)
-            self._listed.set()
-            self._refuse_all()
-            if loop.time() - began > QUIET:  # longer than it may take to connect
-                pause = self._times.shortest
-            log.warning("mcp_server_failed", server=self.name, error=self._error, again_in=pause)
-            with suppress(TimeoutError):  # ``test`` does not wait for the back-off
-                await within(pause, self._look.wait())
-            self._look.clear()  # once for each word: a server that is down is not asked for ever
-            pause = min(pause * 2, self._times.longest)
-
-    async def ask(self, definition: Definition, arguments: Mapping[str, Json]) -> Answer:
-        if self._state != "connected":
-            why = f" ({self._error})" if self._error else ""
-            raise ServerFailed(f"it is not connected now{why}; the call was not made")
-        if definition.name in self._off:
-            raise ServerFailed(f"{definition.name} is off: {self._off[definition.name]}")
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._open.add(answer)
-        answer.add_done_callback(self._open.discard)
-        self._orders.put_nowait(_Order(definition, arguments, answer))
-        return await answer
-
-    async def test(self) -> None:
-        """Its tools are asked for anew, or it is connected to now."""
-        self._listed.clear()
-        self._look.set()
-        with suppress(TimeoutError):
-            await within(self._times.connect, self._listed.wait())
-
-    async def approve(self) -> int:
-        changed = await asyncio.to_thread(self._pins.take, self._offered)
-        if changed:
-            await asyncio.to_thread(lambda: self._pins.take(self._offered, approved=True))
-            self._show([])
-        return len(changed)
-
-    def report(self) -> ServerReport:
-        return ServerReport(
-            self.name,
-            self._kind,  # pyright: ignore[reportArgumentType] - of the configuration
-            self._state,
-            tuple(sorted(self.tools)),
-            tuple(f"{tool}: {why}" for tool, why in sorted(self._off.items())),
-            self._error,
-        )
-
-    async def _life(self, connect: Connect) -> None:
-        """From connect to close, in one task. Returns never; raises why it is over."""
-        self._look.clear()
-        await asyncio.to_thread(self._pins.read)
-        endpoint = await asyncio.to_thread(self._endpoint)
-        deadline = asyncio.timeout(self._times.connect)
-        try:
-            async with deadline, connect(endpoint, self._look.set) as session:
-                deadline.reschedule(None)
-                await self._list(session)
-                self._state, self._error = "connected", ""
-                await self._serve(session)
-        except TimeoutError:
-            if not deadline.expired():
-                raise
-            what = f"it did not connect and initialize within {self._times.connect:.0f} s"
-            raise ServerFailed(what) from None
-
-    async def _serve(self, session: Session) -> None:
-        running: set[asyncio.Task[None]] = set()
-        over = asyncio.ensure_future(session.ended())
-        order = asyncio.ensure_future(self._orders.get())
-        look = asyncio.ensure_future(self._look.wait())
-        try:
-            while True:
-                every = {over, order, look, *running}
-                done, _ = await asyncio.wait(every, return_when=asyncio.FIRST_COMPLETED)
-                if order in done and order.result().answer.done():  # stopped meanwhile
-                    order = asyncio.ensure_future(self._orders.get())
-                elif order in done:
-                    call = asyncio.create_task(_carry(session, order.result(), self._times.call))
-                    order.result().answer.add_done_callback(
-                        lambda answer, call=call: call.cancel() if answer.cancelled() else None
-                    )
-                    running.add(call)
-                    order = asyncio.ensure_future(self._orders.get())
-                for task in [task for task in done if task in running]:
-                    running.discard(task)
-                    if not task.cancelled():
-                        task.result()
-                if over in done:
-                    raise ServerFailed("it closed the connection")
-                if look in done:
-                    await self._list(session)
-                    look = asyncio.ensure_future(self._look.wait())
-        finally:
-            parts = {over, order, look, *running}
-            for part in parts:
-                part.cancel()
-            await asyncio.wait(parts)
-
-    async def _list(self, session: Session) -> None:
-        self._look.clear()
-        try:
-            offered = await within(self._times.connect, session.definitions())
-        except TimeoutError:
-            what = f"it did not tell its tools within {self._times.connect:.0f} s"
-            raise ServerFailed(what) from None
-        self._offered = offered[:MOST_TOOLS]
-        changed = await asyncio.to_thread(self._pins.take, self._offered)
-        self._show(changed)
-        if len(offered) > MOST_TOOLS:
-            self._off["..."] = f"it has {len(offered)} tools; the first {MOST_TOOLS} are used"
-        self._listed.set()
-
-    def _show(self, changed: Sequence[Definition]) -> None:
-        """A tool that changed stays as it was approved, so that the bytes of sessions stay, and is
-        not called."""
-        tools: dict[str, McpTool] = {}
-        off = {
-            each.name: (
-                "it changed since it was approved; look at it and allow it with `ohmo mcp approve"
-                f" {self.name}`"
-            )
-            for each in changed
-        }
-        before = {tool.definition.name: tool for tool in self.tools.values()}
-        for pin in self._pins.pins.values():
-            if not pin.there:
-                continue
-            try:
-                tool = before.get(pin.definition.name)
-                if tool is None or tool.definition != pin.definition:
-                    tool = McpTool(self.name, pin.definition, self.ask, self._finish)
-            except BadSchema as error:
-                off[pin.definition.name] = str(error)
-                continue
-            if tool.name in tools:
-                off[pin.definition.name] = f"another one is called {tool.name} already"
-                continue
-            tools[tool.name] = tool
-        self._off = off
-        if tools != self.tools:
-            self.tools = tools
-            self._changed()
-
-    def _refuse_all(self) -> None:
-        """Also a call that its task had taken and not begun: nobody waits for ever."""
-        while not self._orders.empty():
-            self._orders.get_nowait()
-        for answer in [answer for answer in self._open if not answer.done()]:
-            what = f"the connection ended ({self._error}); what the call did is unknown"
-            answer.set_exception(ServerFailed(what))
-
-
-async def _carry(session: Session, order: _Order, seconds: float) -> None:
-    """Ends with the answer. Raises ServerFailed: the server does not answer any more at all."""
-    try:
-        answer = await session.call(order.definition, order.arguments, seconds)
-    except (ServerFailed, TimeoutError) as error:
-        if not order.answer.done():
-            order.answer.set_exception(error)
-        if not await session.alive():
-            raise ServerFailed("it does not answer any more") from error
-        return
-    if not order.answer.done():
-        order.answer.set_result(answer)
-
-
-def one_line(error: BaseException | None) -> str:
-    """The innermost cause of what a task group raised."""
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    text = " ".join(str(error).split())[:300]
-    if isinstance(error, ServerFailed | ConfigError):
-        return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
 class Servers:
-    """Implements ``ohmo.contracts.mcp.McpServers``. ``endpoints``: by name, the kind and what
-    reveals it. ``state``: folder of what was approved."""
+    """Implements ``ohmo.contracts.mcp.McpServers``. ``state``: folder of what was approved.
+    ``project``: None: there is no such file."""
 
     def __init__(
         self,
-        endpoints: Mapping[str, tuple[str, Callable[[], Endpoint]]],
+        endpoints: Endpoints,
         state: Path,
         finish: Finish,
         *,
+        project: ProjectFile | None = None,
         times: Times | None = None,
         sdk: Callable[[], Connect] = load_sdk,
     ) -> None:
         self.revision = 0
-        self.servers = tuple(sorted(endpoints))
+        self._state = state
+        self._finish = finish
+        self._times = times or Times()
         self._sdk = sdk
-        self._servers = {
-            name: Server(
-                name,
-                kind,
-                endpoint,
-                Pins(state / f"{name}.json"),
-                finish,
-                self._has_changed,
-                times or Times(),
-            )
-            for name, (kind, endpoint) in sorted(endpoints.items())
-        }
+        self._wanted = asyncio.Event()  # they may start
+        self._loading = asyncio.Lock()
+        self._connect: Connect | None = None
+        self._own = {name: self._made(name, each) for name, each in sorted(endpoints.items())}
+        self._project = project
+        self._look = Look()
+        self._lent: Mapping[str, Server] = {}  # of the project
         self._tools: Mapping[str, McpTool] = {}
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        return tuple(sorted((*self._own, *self._lent)))
 
     def tools(self) -> Mapping[str, McpTool]:
         return self._tools
 
     async def prepare(self) -> None:
         """Before the first session: what was approved earlier."""
-        for server in self._servers.values():
+        if self._project is not None:
+            await self._look_at(self._project)
+        for server in self._own.values():
             await server.prepare()
 
-    async def run(self) -> None:
-        connect = await asyncio.to_thread(self._sdk)
+    async def run(self, calm: Calm) -> None:
+        async def begin() -> None:
+            await calm()
+            self._wanted.set()
+
         async with asyncio.TaskGroup() as group:
-            for name, server in self._servers.items():
-                group.create_task(server.run(connect), name=f"mcp.{name}")
+            group.create_task(begin(), name="mcp.begin")
+            await self._wanted.wait()
+            for name, server in self._own.items():
+                group.create_task(server.run(self._loaded), name=f"mcp.{name}")
+            if self._project is not None:
+                group.create_task(self._follow(self._project, group), name="mcp.project")
 
     def report(self) -> list[ServerReport]:
-        return [server.report() for server in self._servers.values()]
+        return [server.report() for server in (*self._own.values(), *self._lent.values())]
+
+    def notes(self) -> Sequence[str]:
+        return self._look.notes
 
     async def test(self, name: str) -> ServerReport:
-        server = self._servers[name]
+        self._wanted.set()
+        server = self._named(name)
         await server.test()
         return server.report()
 
     async def approve(self, name: str) -> int:
-        return await self._servers[name].approve()
+        return await self._named(name).approve()
+
+    def _named(self, name: str) -> Server:
+        return self._own[name] if name in self._own else self._lent[name]
+
+    def _made(
+        self, name: str, endpoint: tuple[str, Callable[[], Endpoint]], of: str = ""
+    ) -> Server:
+        """``of``: the digest of the project's path, whose servers are others of the same name."""
+        kind, reveal = endpoint
+        pins = Pins(self._state / of / f"{name}.json")
+        told = (self._has_changed, self._wanted.set)
+        return Server(name, kind, reveal, pins, self._finish, *told, self._times)
+
+    async def _loaded(self) -> Connect:
+        """With the first server that is there. Raises ConfigError."""
+        async with self._loading:
+            if self._connect is None:
+                self._connect = await asyncio.to_thread(self._sdk)
+        return self._connect
+
+    async def _follow(self, project: ProjectFile, group: asyncio.TaskGroup) -> None:
+        """What the file says counts while its content is trusted, also of one that changes."""
+        running: list[asyncio.Task[None]] = []
+        begun: Mapping[str, Server] = {}
+        while True:
+            if begun is not self._lent:
+                for task in running:
+                    task.cancel()
+                if running:
+                    await asyncio.wait(running)
+                begun = self._lent
+                running = [
+                    group.create_task(server.run(self._loaded), name=f"mcp.{name}")
+                    for name, server in begun.items()
+                ]
+            await asyncio.sleep(FOLLOWED)
+            await self._look_at(project)
+
+    async def _look_at(self, project: ProjectFile) -> None:
+        error = await failure_of(self._take(project))
+        if error is not None:  # whatever is in that folder stops nobody
+            log.warning("mcp_project_failed", error=one_line(error))
+
+    async def _take(self, project: ProjectFile) -> None:
+        look = await project.look()
+        if look == self._look:
+            return
+        lent = {
+            each.name: self._made(each.name, (each.kind, lambda each=each: each), look.of)
+            for each in look.endpoints
+        }
+        for server in lent.values():
+            await server.prepare()
+        self._look, self._lent = look, lent
+        for line in look.notes:
+            log.warning("mcp_project", note=line)
+        self._has_changed()
 
     def _has_changed(self) -> None:
-        self._tools = {
-            name: tool for server in self._servers.values() for name, tool in server.tools.items()
-        }
+        every = (*self._lent.values(), *self._own.values())
+        self._tools = {name: tool for server in every for name, tool in server.tools.items()}
         self.revision += 1

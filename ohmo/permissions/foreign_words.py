@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ohmo.contracts.mcp import words_of
 from ohmo.contracts.tool import CallContext, Footprint
 from ohmo.permissions.rules import Rule, Ruling, host_matches
 
@@ -24,8 +25,8 @@ def told_by_others(
     whose = ", ".join(origins[:_NAMED])
     if len(origins) > _NAMED:
         whose += f" and {len(origins) - _NAMED} more"
-    server = tool.removeprefix("mcp__").partition("__")[0] if tool.startswith("mcp__") else ""
-    if server and context.taint != frozenset((f"mcp:{server}",)):
+    own = words_of((tool,))
+    if own and context.taint != frozenset(own):
         why = f"words of {whose} are in this conversation, and {tool} may send or change anything"
         return Ruling("ask", "taint", whose, why, remember=False)
     if footprint.lasting:

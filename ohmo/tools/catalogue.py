@@ -63,16 +63,15 @@ class Catalogue:
 
 class GrowingCatalogue:
     """Implements ``ohmo.contracts.tool.Toolbox``: the tools of the house, and those that servers
-    bring and take away. What a session is shown from its beginning on names the servers of the
-    configuration and never their tools, so that it does not matter which came when."""
+    bring and take away. What a session is shown from its beginning on names servers and never their
+    tools, so that it does not matter which came when."""
 
     def __init__(self, tools: Mapping[str, Tool[Any]], more: ToolSource) -> None:
         self._own = tools
         self._more = more
-        self._house = tool_specs(tools, more.servers)
         self._made = -1  # revision of what follows
         self._tools: Mapping[str, Tool[Any]] = tools
-        self._specs = self._house
+        self._specs: tuple[ToolSpec, ...] = ()
 
     @property
     def revision(self) -> int:
@@ -97,7 +96,7 @@ class GrowingCatalogue:
             for name, tool in brought.items()
             if name not in self._own
         )
-        self._specs = (*self._house, *found)
+        self._specs = (*tool_specs(self._own, self._more.servers), *found)
 
 
 def catalogue(tools: Mapping[str, Tool[Any]], more: ToolSource | None) -> Toolbox:

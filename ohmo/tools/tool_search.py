@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import cast
@@ -13,6 +14,7 @@ from typing import cast
 from pydantic import BaseModel, ConfigDict, Field
 
 from channels.record import record
+from ohmo.contracts.mcp import server_of, words_of
 from ohmo.contracts.messages import ToolResult
 from ohmo.contracts.provider import ToolSpec
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
@@ -52,6 +54,12 @@ class ToolSearch(PydanticTool):
         return Footprint(effect="none")
 
     async def run(self, arguments: ToolSearchInput, context: CallContext) -> ToolOutput:
+        """What servers say of their tools are their words."""
+        result = self._found(arguments, context).result
+        told = (tool.name for tool in context.tools if tool.name in result.text)
+        return ToolOutput(replace(result, taint=words_of(told)))
+
+    def _found(self, arguments: ToolSearchInput, context: CallContext) -> ToolOutput:
         by_name = {tool.name: tool for tool in context.tools}
         absent = {each.spec.name: each for each in self.absent}
         all_names = by_name | {name: each.spec for name, each in absent.items()}
@@ -113,9 +121,9 @@ def listed(tools: Sequence[ToolSpec]) -> str:
     names = ", ".join(tool.name for tool in tools)
     if len(names) <= LISTING:
         return names
-    servers = Counter(_server(tool.name) for tool in tools)
-    groups = [tool.name for tool in tools if not _server(tool.name)]
-    groups += [f"{server}* ({count})" for server, count in sorted(servers.items()) if server]
+    servers = Counter(server_of(tool.name) for tool in tools)
+    groups = [tool.name for tool in tools if not server_of(tool.name)]
+    groups += [f"mcp__{name}__* ({count})" for name, count in sorted(servers.items()) if name]
     return ", ".join(groups)
 
 
@@ -197,12 +205,6 @@ def _words(text: str) -> list[str]:
 
 def _first_sentence(tool: ToolSpec) -> str:
     return re.split(r"(?<=[.:;])\s", tool.description.strip(), maxsplit=1)[0].rstrip(".:;")
-
-
-def _server(name: str) -> str:
-    """``mcp__github__`` of ``mcp__github__list_issues``; empty for a tool of the house."""
-    match = re.match(r"mcp__.+?__", name)
-    return match[0] if match else ""
 
 
 TOOL = ToolSearch

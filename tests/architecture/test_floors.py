@@ -100,7 +100,7 @@ SDKS: dict[str, str] = {  # SDK -> the one room that imports it
     "asyncpg": "ohmo.database.postgres",
     "croniter": "ohmo.cron",
     "junitparser": "ohmo.triage.logs",
-    "jsonschema_rs": "ohmo.mcp.schemas",
+    "jsonschema_rs": "ohmo.mcp.tools",
     "mcp": "ohmo.mcp",
     "mcp_types": "ohmo.mcp",
     "opentelemetry": "ohmo.tracing.spans",

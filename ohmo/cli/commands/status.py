@@ -81,6 +81,11 @@ def show_status(status: Mapping[str, Any]) -> None:
             f"people: {status['asking']} asking to be let in; ohmo pairing list, then ohmo pairing"
             " approve CODE"
         )
+    servers = dict(status.get("mcp", {}))
+    if servers:
+        off = servers.pop("off", 0)
+        wait = f"; {off} of their tools wait for ohmo mcp approve" if off else ""
+        click.echo(f"MCP servers: {_counts(servers)}{wait}")
     rows = [{"name": name, **channel} for name, channel in dict(status["channels"]).items()]
     columns: Columns = {
         "CHANNEL": lambda row: row["name"],

@@ -487,6 +487,17 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
         "ohmo trust allow skill x",
         frozenset(),
     ),
+    "mcp.reached": (
+        said(servers=[{"name": "x", "error": "it closed the connection", "waiting": []}]),
+        "ohmo mcp test",
+        frozenset(),
+    ),
+    "mcp.approved": (
+        said(servers=[{"name": "x", "error": "", "waiting": ["add: new: Adds."]}]),
+        "ohmo mcp approve x",
+        frozenset(),
+    ),
+    "mcp.project": (said(notes=["/w/.mcp.json does not count"]), "docs/mcp.md", frozenset()),
     "skills.sound": (
         said(skills=[{"state": "broken", "path": "/s", "why": "w"}]),
         "ohmo skills list",

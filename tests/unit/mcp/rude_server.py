@@ -37,7 +37,7 @@ def main() -> None:
     if WAY == "hang":
         time.sleep(3_600)
     if WAY == "exit":
-        sys.exit(1)
+        sys.exit("npm error 404\nno such \x1b[31mpackage")
     if WAY == "garbage":
         for _ in range(1_000):
             print("}{ no message", flush=True)
@@ -57,6 +57,8 @@ def main() -> None:
         elif method == "ping":
             say({"id": number, "result": {}})
         elif method == "tools/call":
+            if WAY == "chatty":  # less garbage than would be too much, before each answer
+                print("}{ no message\n" * 90, flush=True)
             if WAY == "silent":
                 continue
             size = 50 << 20 if WAY == "huge" else 10

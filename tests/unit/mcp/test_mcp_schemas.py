@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ohmo.contracts.errors import BadArguments
-from ohmo.mcp.schemas import BadSchema, Schema
-from ohmo.mcp.tools import tool_name
+from ohmo.mcp.tools import BadSchema, Schema, tool_name
 
 
 def of(**properties: Any) -> dict[str, Any]:
