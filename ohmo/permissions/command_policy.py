@@ -199,8 +199,10 @@ class CommandPolicy:
     def _guarded(
         self, parts: Sequence[_Part], script: Script, context: CallContext, cache: FsCache
     ) -> Ruling | None:
-        """Places whose every change a person looks at; a plain command that only reads is free."""
-        if context.mode == "plan" or (script.plain and reads_only(script)):
+        """Places whose every change a person looks at; a plain command that only reads, and writes
+        no file by a redirection, is free."""
+        only_reads = reads_only(script) and not any(map(written_files, script.plain))
+        if context.mode == "plan" or only_reads:
             return None
         for part in parts:
             for word in part.whole:
