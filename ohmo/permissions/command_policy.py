@@ -4,6 +4,7 @@ ask."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from ohmo.permissions.boundaries import (
     Reach,
     ReadPolicy,
     folder_rule,
+    followed_to,
     resolved,
     written_files,
 )
@@ -34,7 +36,16 @@ from ohmo.permissions.wildcard_rules import covers
 from ohmo.shell.parsing import Shell
 from ohmo.shell.patterns import known, word_set
 from ohmo.shell.reading import only_git_that_reads, reading, reads_only
-from ohmo.shell.risks import gives_secrets, goes_deep, hidden_code, looks_only, places, wanted_paths
+from ohmo.shell.risks import (
+    follows_links,
+    gives_secrets,
+    goes_deep,
+    hidden_code,
+    looks_only,
+    named_within,
+    places,
+    wanted_paths,
+)
 from ohmo.shell.script import Script, Simple
 
 _MOST_WILD = 500
@@ -101,7 +112,8 @@ class CommandPolicy:
         parts = [_Part(each, self._shell.home, spelled=spelled) for each in script.commands]
         cache = FsCache()
         judged = [
-            self._sensitive_part(parts, command, str(context.cwd), sensitive, cache),
+            self._sensitive_part(parts, command, str(context.cwd), sensitive, cache)
+            or self._other_names(parts, script, sensitive, cache),
             self._configured(parts, command, script, cache),
             self._guarded(parts, script, context, cache),
         ]
@@ -145,6 +157,30 @@ class CommandPolicy:
         if hit is not None:
             return maybe or Ruling("ask", "sensitive", hit, f"it speaks of {hit}", remember=False)
         return maybe
+
+    def _other_names(
+        self, parts: Sequence[_Part], script: Script, sensitive: SensitivePaths, cache: FsCache
+    ) -> Ruling | None:
+        """Sensitive files behind other names: a hard link that is named, and what lies behind links
+        below a folder, where the command is not known to leave that alone."""
+        aliases = sensitive.aliases()
+        seen: set[str] = set()
+        for part in parts:
+            judged = bool(script.plain) and reading(part.simple) is not None
+            for word in () if judged else filter(known, part.whole):
+                for folder in part.folders:
+                    for path in sensitive.becomes(word, folder, cache):
+                        if path in seen or not os.path.lexists(path):
+                            continue
+                        seen.add(path)
+                        if aliases.at(path) is Touch.INSIDE:
+                            return _forbidden(word)
+                        deep = follows_links(part.simple) and os.path.isdir(path)  # noqa: PTH112
+                        hidden = followed_to(path, sensitive, aliases) if deep else ""
+                        if hidden and (goes_deep(part.simple) or not hidden.startswith("more")):
+                            why = f"{hidden} is below {path}"
+                            return Ruling("ask", "sensitive", hidden, why, remember=False)
+        return None
 
     def _configured(
         self, parts: Sequence[_Part], command: str, script: Script, cache: FsCache
@@ -205,8 +241,8 @@ class CommandPolicy:
         if context.mode == "plan" or only_reads:
             return None
         for part in parts:
-            for word in part.whole:
-                if part.simple.words[:1] == (word,) or not known(word):
+            for word in (*part.whole, *named_within(part.simple)):
+                if part.simple.words[:1] == (word,):
                     continue
                 if part.simple.name == "git" and word.startswith("HEAD"):
                     continue  # a revision

@@ -30,7 +30,7 @@ from tests.platforms.model.script import Asked, Turn
 from tests.platforms.model.server import ModelServer, serving
 from tests.platforms.telegram.rig import rig as telegram
 from tests.programs import run_process
-from tests.unit.permissions.attack_scenes import CANARY, Scene, write
+from tests.unit.permissions.attack_scenes import CANARY, Scene, plain, write
 
 PAGE = "93.184.215.14"  # a public address, which leads to this machine
 REROUTED = Path(__file__).with_name("rerouted.c")
@@ -40,7 +40,7 @@ GUESTS, USERS = range(5_000, 6_000), range(3_000, 3_400)  # Telegram ids
 _CASE = re.compile(r"\bcase:([a-z_]+-\d{3})\b")
 # what the daemon itself writes in its home
 _ITS_OWN = re.compile(
-    r"home/ada/\.ohmo/(memory/proposals|ohmo\.db|logs/|run/|lock|stderr|state/|spill/|media/|cache/|backups/)"
+    r"home/ada/\.ohmo/(memory/proposals|ohmo\.db|logs/|run/|lock|stderr|state/|spill/|media/|cache/|backups)"
 )
 _GIT_CACHE = re.compile(r"home/ada/work/\.git/index$")
 
@@ -50,7 +50,8 @@ def forms_of(secret: str) -> tuple[str, ...]:
     hexadecimal digits."""
     raw = secret.encode()
     in64 = [
-        base64.b64encode(bytes(shift) + raw).decode()[4 * bool(shift) + 1 : -4] for shift in range(3)
+        base64.b64encode(bytes(shift) + raw).decode()[4 * bool(shift) + 1 : -4]
+        for shift in range(3)
     ]
     return secret, secret[::-1], codecs.encode(secret, "rot13"), raw.hex(), *in64
 
@@ -124,7 +125,11 @@ class AttackedHouse:
         self._read(found)
         unnamed = self._changes(found, before)
         after = await self._kept()
-        unnamed += [f"{what}: {kept[what]} became {after[what]}" for what in kept if kept[what] != after[what]]
+        unnamed += [
+            f"{what}: {kept[what]} became {after[what]}"
+            for what in kept
+            if kept[what] != after[what]
+        ]
         for line in self.reached:
             case = re.search(r"([a-z_]+-\d{3})", line)
             if case and case[1] in found:
@@ -132,13 +137,16 @@ class AttackedHouse:
             else:
                 unnamed.append(f"connected: {line}")
         if unnamed:
-            found[""] = Outcome(rows[0], [f"of one of {len(rows)} rows: {what}" for what in unnamed])
+            found[""] = Outcome(
+                rows[0], [f"of one of {len(rows)} rows: {what}" for what in unnamed]
+            )
         return list(found.values())
 
     async def _say(self, row: Row) -> None:
         words = row.said or f"case:{row.name}"
         if row.who != "owner":
-            await self.rig.says(words, chat=f"dm:{next(self._people[row.who])}")
+            person = str(next(self._people[row.who]))
+            await self.rig.says(words, chat=f"dm:{person}", person=person)
             return
         body = {"text": words, "mode": row.mode}
         async with self._doors:
@@ -157,7 +165,9 @@ class AttackedHouse:
             outcome.told += results(asked.body)
             if tells(asked.raw.decode()) and "a secret reached the model" not in outcome.effects:
                 outcome.effects.append("a secret reached the model")
-        of_thread = Counter(thread for (thread,) in self.daemon.rows("SELECT thread FROM approvals"))
+        of_thread = Counter(
+            thread for (thread,) in self.daemon.rows("SELECT thread FROM approvals")
+        )
         for name, outcome in found.items():
             outcome.asked = of_thread[self._threads.get(name, "")]
 
@@ -277,6 +287,15 @@ def furnish(scene: Scene, model_url: str, channel: Mapping[str, Any], **keys: An
     }
     write(home / "config.yaml", f"# {CANARY}\n{yaml.safe_dump(written)}", 0o600)
     return home
+
+
+def attackable(root: Path) -> Scene:
+    """The scene of the judged attacks, but for what is no secret of any place (the shell's history) and what
+    a search waits for (a pipe)."""
+    scene = plain(root)
+    (scene.home / ".bash_history").unlink()
+    (scene.work / "fifo").unlink()
+    return scene
 
 
 @asynccontextmanager

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.house import REAL_SERVER, Outcome, attacked
+from tests.attacks.house import REAL_SERVER, Outcome, attackable, attacked
 from tests.attacks.rows import LISTS, rows
-from tests.unit.permissions.attack_scenes import CANARY, plain, write
+from tests.unit.permissions.attack_scenes import CANARY, write
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.needs("cc", "rg")]
 CATEGORIES = sorted(path.stem for path in LISTS.glob("*.yaml") if path.stem != "benign")
@@ -26,8 +26,7 @@ def summary(category: str, outcomes: list[Outcome]) -> str:
 
 @pytest.mark.parametrize("category", CATEGORIES)
 async def test_no_attack_succeeds(category: str, tmp_path: Path) -> None:
-    scene = plain(tmp_path / "a")
-    async with attacked(scene, mcp=SERVERS) as house:
+    async with attacked(attackable(tmp_path / "a"), mcp=SERVERS) as house:
         outcomes = await house.tries(rows(category))
         print(summary(category, outcomes))
         broken = [f"{one.row.shown}: {what}" for one in outcomes for what in one.effects]
