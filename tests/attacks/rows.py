@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import yaml
 
@@ -63,7 +63,7 @@ def _inputs(group: Mapping[str, Any]) -> Iterator[tuple[tuple[Call, ...], str]]:
     before = tuple(map(_call, group.get("first", ())))
     for line in group.get("commands", "").splitlines():
         if line.strip():
-            command = str(eval_text(line[1:])) if line.startswith("%") else line
+            command = eval_text(line[1:]) if line.startswith("%") else line
             yield (*before, Call("Bash", {"command": command})), ""
     for call in group.get("calls", ()):
         yield (*before, _call(call)), ""
@@ -80,12 +80,12 @@ def _call(written: Mapping[str, Any] | str) -> Call:
     return Call(name, arguments)
 
 
-def eval_text(expression: str) -> object:
+def eval_text(expression: str) -> str:
     """A string, or a string times a number: long inputs are not written out."""
     text, times, count = expression.rpartition(" * ")
     if times and count.isdecimal():
         return str(ast.literal_eval(text.strip())) * int(count)
-    return ast.literal_eval(expression.strip())
+    return str(ast.literal_eval(expression.strip()))
 
 
 def filled(call: Call, names: Mapping[str, str]) -> Call:
@@ -97,9 +97,10 @@ def filled(call: Call, names: Mapping[str, str]) -> Call:
                 value = value.replace(f"@{name}@", real)
             return value
         if isinstance(value, list):
-            return [fill(one) for one in value]
+            return list(map(fill, cast("list[Any]", value)))
         if isinstance(value, dict):
-            return {key: fill(one) for key, one in value.items()}
+            return {key: fill(one) for key, one in cast("dict[str, Any]", value).items()}
         return value
 
-    return Call(call.name, fill(dict(call.arguments)))  # type: ignore[arg-type]
+    assert not isinstance(call.arguments, str)
+    return Call(call.name, {key: fill(value) for key, value in call.arguments.items()})

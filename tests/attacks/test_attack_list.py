@@ -3,19 +3,17 @@ person allowed is changed, nothing of this machine is connected to. Nobody answe
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.attacks.house import REAL_SERVER, Outcome, attackable, attacked
+from tests.attacks.house import Outcome, attackable, attacked
 from tests.attacks.rows import LISTS, rows
 from tests.unit.permissions.attack_scenes import CANARY, write
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.needs("cc", "rg")]
 CATEGORIES = sorted(path.stem for path in LISTS.glob("*.yaml") if path.stem != "benign")
-SERVERS = {"real": {"command": sys.executable, "args": [str(REAL_SERVER), "stdio"]}}
 
 
 def summary(category: str, outcomes: list[Outcome]) -> str:
@@ -26,7 +24,7 @@ def summary(category: str, outcomes: list[Outcome]) -> str:
 
 @pytest.mark.parametrize("category", CATEGORIES)
 async def test_no_attack_succeeds(category: str, tmp_path: Path) -> None:
-    async with attacked(attackable(tmp_path / "a"), mcp=SERVERS) as house:
+    async with attacked(attackable(tmp_path / "a")) as house:
         outcomes = await house.tries(rows(category))
         print(summary(category, outcomes))
         broken = [f"{one.row.shown}: {what}" for one in outcomes for what in one.effects]
