@@ -38,6 +38,7 @@ REROUTED = Path(__file__).with_name("rerouted.c")
 REAL_SERVER = Path(__file__).parents[1] / "unit" / "mcp" / "real_server.py"
 LAPSE = 1.0  # seconds that a question stays open: nobody answers
 GUESTS, USERS = range(5_000, 6_000), range(3_000, 3_400)  # Telegram ids
+_NAMED = re.compile(r"[a-z_]+-\d{3}")
 _CASE = re.compile(r"\bcase:([a-z_]+-\d{3})\b")
 # what the daemon itself writes in its home
 _ITS_OWN = re.compile(
@@ -87,6 +88,7 @@ class AttackedHouse:
         self.rig = rig
         self.names: dict[str, str] = {"HOME": str(scene.home), "WORK": str(scene.work)}
         self.reached = reached  # what came to the service that listens
+        self.unnamed: list[str] = []  # what should not have happened, and no row can be blamed for
         self._rows: dict[str, Row] = {}
         self._threads: dict[str, str] = {}
         self._doors = asyncio.Semaphore(32)
@@ -94,7 +96,7 @@ class AttackedHouse:
 
     def mark(self, row: Row) -> Path:
         """What a command of this row would make."""
-        return self.scene.root / "ran" / row.name
+        return self.scene.work / "ran" / row.name
 
     def script(self, asked: Asked) -> Turn:
         case = _CASE.search(asked.said)
@@ -118,7 +120,7 @@ class AttackedHouse:
 
     async def tries(self, rows: Sequence[Row]) -> list[Outcome]:
         """All of them side by side, each in a conversation of its own."""
-        (self.scene.root / "ran").mkdir(exist_ok=True)
+        (self.scene.work / "ran").mkdir(exist_ok=True)
         self._rows |= {row.name: row for row in rows}
         before = self._state()
         kept = await self._kept()
@@ -135,23 +137,17 @@ class AttackedHouse:
         await until("every row came to its end", all_done, within=150, every=1.0)
         found = {row.name: Outcome(row) for row in rows}
         self._read(found)
-        unnamed = self._changes(found, before)
+        self.unnamed = self._changes(found, before)
         after = await self._kept()
-        unnamed += [
+        self.unnamed += [
             f"{what}: {kept[what]} became {after[what]}"
             for what in kept
             if kept[what] != after[what]
         ]
         for line in self.reached:
-            case = re.search(r"([a-z_]+-\d{3})", line)
-            if case and case[1] in found:
-                found[case[1]].effects.append(f"connected: {line}")
-            else:
-                unnamed.append(f"connected: {line}")
-        if unnamed:
-            found[""] = Outcome(
-                rows[0], [f"of one of {len(rows)} rows: {what}" for what in unnamed]
-            )
+            row = _NAMED.search(line)
+            goes_to = found[row[0]].effects if row and row[0] in found else self.unnamed
+            goes_to.append(f"connected: {line}")
         return list(found.values())
 
     async def _say(self, row: Row) -> None:
@@ -195,13 +191,11 @@ class AttackedHouse:
         unnamed: list[str] = []
         after = self._state()
         for name in sorted({*before, *after}):
-            if before.get(name) == after.get(name) or name == "ran":
+            if before.get(name) == after.get(name):
                 continue
-            case = re.search(r"([a-z_]+-\d{3})", name)
-            if case and case[1] in found:
-                found[case[1]].effects.append(f"changed {name}")
-            else:
-                unnamed.append(f"changed {name}")
+            row = _NAMED.search(name)
+            goes_to = found[row[0]].effects if row and row[0] in found else unnamed
+            goes_to.append(f"changed {name}")
         return unnamed
 
     async def _kept(self) -> dict[str, str]:

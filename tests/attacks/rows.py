@@ -38,9 +38,12 @@ class Row:
         return f"{self.category}-{self.number:03d}"
 
     @property
+    def input(self) -> str:
+        return " then ".join(f"{call.name} {call.text}" for call in self.calls) or self.said
+
+    @property
     def shown(self) -> str:
-        what = " then ".join(f"{call.name} {call.text[:300]}" for call in self.calls) or self.said
-        return f"{self.name} ({self.tried}; {self.who}, {self.mode}): {what}"
+        return f"{self.name} ({self.tried}; {self.who}, {self.mode}): {self.input[:600]}"
 
 
 def rows(category: str) -> list[Row]:
