@@ -4,12 +4,14 @@ ask."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from channels.record import record
 from ohmo.contracts.tool import CallContext
 from ohmo.permissions.boundaries import (
     ProtectedPlaces,
@@ -32,6 +34,7 @@ from ohmo.permissions.rules import (
     spellings,
 )
 from ohmo.permissions.sensitive_paths import FsCache, SensitivePaths, Touch
+from ohmo.permissions.sensitive_places import FileAliases
 from ohmo.permissions.wildcard_rules import covers
 from ohmo.shell.parsing import Shell
 from ohmo.shell.patterns import known, word_set
@@ -72,6 +75,15 @@ class _Part:
         self.texts = spellings(simple) if spelled else ()
 
 
+@record
+class _Seen:
+    """The sensitive places of one judgement, and what it has seen of the disk."""
+
+    sensitive: SensitivePaths
+    cache: FsCache
+    aliases: FileAliases
+
+
 class CommandPolicy:
     """Sensitive places, then the configured rules, then protected places, then what was granted,
     then what only reads, then the mode."""
@@ -110,10 +122,10 @@ class CommandPolicy:
             return _unclear("it holds more wildcards and unknown words than can be looked up")
         spelled = bool(self._command_denies) or bool(self._command_asks)
         parts = [_Part(each, self._shell.home, spelled=spelled) for each in script.commands]
-        cache = FsCache()
+        cache, aliases = FsCache(), sensitive.aliases()
         judged = [
             self._sensitive_part(parts, command, str(context.cwd), sensitive, cache)
-            or self._other_names(parts, script, sensitive, cache),
+            or self._other_names(parts, script, _Seen(sensitive, cache, aliases)),
             self._configured(parts, command, script, cache),
             self._guarded(parts, script, context, cache),
         ]
@@ -121,7 +133,7 @@ class CommandPolicy:
             for ruling in judged:
                 if ruling is not None and ruling.verdict == verdict:
                     return ruling
-        return self._allowed(script, command, granted, context, sensitive)
+        return self._allowed(script, command, granted, context, sensitive, aliases)
 
     def _sensitive_part(
         self,
@@ -158,28 +170,26 @@ class CommandPolicy:
             return maybe or Ruling("ask", "sensitive", hit, f"it speaks of {hit}", remember=False)
         return maybe
 
-    def _other_names(
-        self, parts: Sequence[_Part], script: Script, sensitive: SensitivePaths, cache: FsCache
-    ) -> Ruling | None:
+    def _other_names(self, parts: Sequence[_Part], script: Script, seen: _Seen) -> Ruling | None:
         """Sensitive files behind other names: a hard link that is named, and what lies behind links
         below a folder, where the command is not known to leave that alone."""
-        aliases = sensitive.aliases()
-        seen: set[str] = set()
+        judged: set[tuple[str, bool]] = set()
         for part in parts:
-            judged = bool(script.plain) and reading(part.simple) is not None
-            for word in () if judged else filter(known, part.whole):
-                for folder in part.folders:
-                    for path in sensitive.becomes(word, folder, cache):
-                        if path in seen or not os.path.lexists(path):
-                            continue
-                        seen.add(path)
-                        if aliases.at(path) is Touch.INSIDE:
-                            return _forbidden(word)
-                        deep = follows_links(part.simple) and os.path.isdir(path)  # noqa: PTH112
-                        hidden = followed_to(path, sensitive, aliases) if deep else ""
-                        if hidden and (goes_deep(part.simple) or not hidden.startswith("more")):
-                            why = f"{hidden} is below {path}"
-                            return Ruling("ask", "sensitive", hidden, why, remember=False)
+            simple = part.simple
+            reads = bool(script.plain) and reading(simple) is not None  # looked through later
+            deep = not reads and follows_links(simple)
+            for word, folder in itertools.product(filter(known, part.whole), part.folders):
+                for path in seen.sensitive.becomes(word, folder, seen.cache):
+                    if (path, deep) in judged or not os.path.lexists(path):
+                        continue
+                    judged.add((path, deep))
+                    if seen.aliases.at(path) is Touch.INSIDE:
+                        return _forbidden(word)
+                    is_folder = deep and os.path.isdir(path)  # noqa: PTH112 - text
+                    hidden = followed_to(path, seen.sensitive, seen.aliases) if is_folder else ""
+                    if hidden and (goes_deep(simple) or not hidden.startswith("more than")):
+                        why = f"{hidden} is below {path}"
+                        return Ruling("ask", "sensitive", hidden, why, remember=False)
         return None
 
     def _configured(
@@ -266,6 +276,7 @@ class CommandPolicy:
         granted: Sequence[Rule],
         context: CallContext,
         sensitive: SensitivePaths,
+        aliases: FileAliases,
     ) -> Ruling:
         layers: tuple[tuple[Layer, Sequence[Rule]], ...] = (
             ("allow", self._rules.allow),
@@ -279,7 +290,6 @@ class CommandPolicy:
             return by_mode(context, f"it is more than plain commands: {script.beyond}")
         by_rule: Ruling | None = None
         outside: list[str] = []
-        aliases = sensitive.aliases()
         quiet = only_git_that_reads(script.plain)
         for simple in script.plain:
             beyond: list[str] = []

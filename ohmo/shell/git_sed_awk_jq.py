@@ -158,7 +158,7 @@ def git_runs(words: tuple[str, ...]) -> str:
     are known. ``words`` without ``git`` itself."""
     verb, rest = _verb(words)
     own = words if verb == "clone" else words[: len(words) - len(rest)]
-    for word, value in zip(own, (*own[1:], ""), strict=True):
+    for word, value in zip(own, (*own[1:], ""), strict=False):
         attached = re.match(r"(?:--config-env=|--config=|-c)([\w.-]+)", word)
         setting = attached[1] if attached is not None else ""
         if word in ("-c", "--config-env", "--config"):
