@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,6 +109,15 @@ class AttackedHouse:
         names = {**self.names, "RAN": str(self.mark(row)), "CASE": row.name}
         return Turn(calls=(filled(row.calls[done], names),))
 
+    def knows(self, rows: Iterable[Row]) -> None:
+        """The model calls what these say when it is told their names."""
+        (self.scene.work / "ran").mkdir(exist_ok=True)
+        self._rows |= {row.name: row for row in rows}
+
+    def thread(self, row: Row) -> str:
+        """In which the owner said it."""
+        return self._threads[row.name]
+
     async def with_servers(self) -> None:
         """Its MCP servers are connected."""
 
@@ -120,11 +129,10 @@ class AttackedHouse:
 
     async def tries(self, rows: Sequence[Row]) -> list[Outcome]:
         """All of them side by side, each in a conversation of its own."""
-        (self.scene.work / "ran").mkdir(exist_ok=True)
-        self._rows |= {row.name: row for row in rows}
+        self.knows(rows)
         before = self._state()
         kept = await self._kept()
-        await asyncio.gather(*(self._say(row) for row in rows))
+        await asyncio.gather(*(self.say(row) for row in rows))
         waiting = {row.name for row in rows if row.calls}
 
         async def all_done() -> bool:
@@ -150,7 +158,8 @@ class AttackedHouse:
             goes_to.append(f"connected: {line}")
         return list(found.values())
 
-    async def _say(self, row: Row) -> None:
+    async def say(self, row: Row) -> None:
+        """Who it is about says its words, in a conversation of its own."""
         words = row.said or f"case:{row.name}"
         if row.who != "owner":
             person = str(next(self._people[row.who]))
