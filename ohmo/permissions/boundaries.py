@@ -6,6 +6,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -216,6 +217,33 @@ def _paths(simple: Simple, opened: Reading, cwd: str) -> list[str]:
     globbed = (simple.words[at] for at in simple.found)
     words = dict.fromkeys((*opened.paths, *redirected, *globbed))
     return [resolved(word, cwd) for word in words if word != "/dev/null"]
+
+
+def followed_to(path: str, sensitive: SensitivePaths, aliases: FileAliases) -> str:
+    """``path`` absolute and resolved: the first sensitive file that a program comes to which reads
+    all below a folder and follows links, or "more than ..."; "" when it comes to none."""
+    left = _MOST_ENTRIES
+    queue = deque([path])
+    seen = {path}
+    while queue:
+        try:
+            with os.scandir(queue.popleft()) as entries:  # what lies near first
+                for entry in entries:
+                    left -= 1
+                    if left < 0:
+                        return f"more than {_MOST_ENTRIES} files"
+                    goal, led = entry.path, entry.is_symlink()
+                    if led:
+                        goal = real(goal)
+                        led = sensitive.touch(goal, "/") > Touch.PAGE
+                    if led or sensitive.hides(goal) or aliases.at(goal) is Touch.INSIDE:
+                        return entry.path
+                    if entry.is_dir() and goal not in seen:
+                        seen.add(goal)
+                        queue.append(goal)
+        except OSError:
+            continue  # what cannot be listed cannot be read through either
+    return ""
 
 
 def _first_sensitive(

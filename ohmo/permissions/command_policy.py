@@ -4,17 +4,21 @@ ask."""
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from channels.record import record
 from ohmo.contracts.tool import CallContext
 from ohmo.permissions.boundaries import (
     ProtectedPlaces,
     Reach,
     ReadPolicy,
     folder_rule,
+    followed_to,
     resolved,
     written_files,
 )
@@ -30,11 +34,21 @@ from ohmo.permissions.rules import (
     spellings,
 )
 from ohmo.permissions.sensitive_paths import FsCache, SensitivePaths, Touch
+from ohmo.permissions.sensitive_places import FileAliases
 from ohmo.permissions.wildcard_rules import covers
 from ohmo.shell.parsing import Shell
 from ohmo.shell.patterns import known, word_set
 from ohmo.shell.reading import only_git_that_reads, reading, reads_only
-from ohmo.shell.risks import gives_secrets, goes_deep, hidden_code, looks_only, places, wanted_paths
+from ohmo.shell.risks import (
+    follows_links,
+    gives_secrets,
+    goes_deep,
+    hidden_code,
+    looks_only,
+    named_within,
+    places,
+    wanted_paths,
+)
 from ohmo.shell.script import Script, Simple
 
 _MOST_WILD = 500
@@ -59,6 +73,15 @@ class _Part:
         self.folders = places(simple)
         self.whole, self.pieces = wanted_paths(simple, home)
         self.texts = spellings(simple) if spelled else ()
+
+
+@record
+class _Seen:
+    """The sensitive places of one judgement, and what it has seen of the disk."""
+
+    sensitive: SensitivePaths
+    cache: FsCache
+    aliases: FileAliases
 
 
 class CommandPolicy:
@@ -99,9 +122,10 @@ class CommandPolicy:
             return _unclear("it holds more wildcards and unknown words than can be looked up")
         spelled = bool(self._command_denies) or bool(self._command_asks)
         parts = [_Part(each, self._shell.home, spelled=spelled) for each in script.commands]
-        cache = FsCache()
+        cache, aliases = FsCache(), sensitive.aliases()
         judged = [
-            self._sensitive_part(parts, command, str(context.cwd), sensitive, cache),
+            self._sensitive_part(parts, command, str(context.cwd), sensitive, cache)
+            or self._other_names(parts, script, _Seen(sensitive, cache, aliases)),
             self._configured(parts, command, script, cache),
             self._guarded(parts, script, context, cache),
         ]
@@ -109,7 +133,7 @@ class CommandPolicy:
             for ruling in judged:
                 if ruling is not None and ruling.verdict == verdict:
                     return ruling
-        return self._allowed(script, command, granted, context, sensitive)
+        return self._allowed(script, command, granted, context, sensitive, aliases)
 
     def _sensitive_part(
         self,
@@ -145,6 +169,28 @@ class CommandPolicy:
         if hit is not None:
             return maybe or Ruling("ask", "sensitive", hit, f"it speaks of {hit}", remember=False)
         return maybe
+
+    def _other_names(self, parts: Sequence[_Part], script: Script, seen: _Seen) -> Ruling | None:
+        """Sensitive files behind other names: a hard link that is named, and what lies behind links
+        below a folder, where the command is not known to leave that alone."""
+        judged: set[tuple[str, bool]] = set()
+        for part in parts:
+            simple = part.simple
+            reads = bool(script.plain) and reading(simple) is not None  # looked through later
+            deep = not reads and follows_links(simple)
+            for word, folder in itertools.product(filter(known, part.whole), part.folders):
+                for path in seen.sensitive.becomes(word, folder, seen.cache):
+                    if (path, deep) in judged or not os.path.lexists(path):
+                        continue
+                    judged.add((path, deep))
+                    if seen.aliases.at(path) is Touch.INSIDE:
+                        return _forbidden(word)
+                    is_folder = deep and os.path.isdir(path)  # noqa: PTH112 - text
+                    hidden = followed_to(path, seen.sensitive, seen.aliases) if is_folder else ""
+                    if hidden and (goes_deep(simple) or not hidden.startswith("more than")):
+                        why = f"{hidden} is below {path}"
+                        return Ruling("ask", "sensitive", hidden, why, remember=False)
+        return None
 
     def _configured(
         self, parts: Sequence[_Part], command: str, script: Script, cache: FsCache
@@ -199,12 +245,14 @@ class CommandPolicy:
     def _guarded(
         self, parts: Sequence[_Part], script: Script, context: CallContext, cache: FsCache
     ) -> Ruling | None:
-        """Places whose every change a person looks at; a plain command that only reads is free."""
-        if context.mode == "plan" or (script.plain and reads_only(script)):
+        """Places whose every change a person looks at; a plain command that only reads, and writes
+        no file by a redirection, is free."""
+        only_reads = reads_only(script) and not any(map(written_files, script.plain))
+        if context.mode == "plan" or only_reads:
             return None
         for part in parts:
-            for word in part.whole:
-                if part.simple.words[:1] == (word,) or not known(word):
+            for word in (*part.whole, *named_within(part.simple)):
+                if part.simple.words[:1] == (word,):
                     continue
                 if part.simple.name == "git" and word.startswith("HEAD"):
                     continue  # a revision
@@ -228,6 +276,7 @@ class CommandPolicy:
         granted: Sequence[Rule],
         context: CallContext,
         sensitive: SensitivePaths,
+        aliases: FileAliases,
     ) -> Ruling:
         layers: tuple[tuple[Layer, Sequence[Rule]], ...] = (
             ("allow", self._rules.allow),
@@ -241,7 +290,6 @@ class CommandPolicy:
             return by_mode(context, f"it is more than plain commands: {script.beyond}")
         by_rule: Ruling | None = None
         outside: list[str] = []
-        aliases = sensitive.aliases()
         quiet = only_git_that_reads(script.plain)
         for simple in script.plain:
             beyond: list[str] = []

@@ -37,7 +37,6 @@ Judging = Callable[[CallContext], Sequence[Policy]]
 """The policies that have a say in a call, the present one first; each time anew."""
 Answered = Callable[[str], Awaitable[Verdict | None]]
 
-_LONG = 2000  # characters
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 _ONCE = Choice("once", "Allow once", "good")
 _DENY = Choice("deny", "Deny", "danger")
@@ -119,8 +118,8 @@ class LayeredGate:
     async def _rule(
         self, call: ToolCall, footprint: Footprint, paths: Paths, context: CallContext
     ) -> Ruling:
-        """Long commands, and those of git, whose repository is looked through, are judged beside
-        the event loop."""
+        """Commands, whose folders and repositories may be looked through, are judged beside the
+        event loop."""
         if footprint.command is None:
             for path in (*footprint.reads, *footprint.writes):
                 named = str(context.cwd / path)
@@ -138,10 +137,7 @@ class LayeredGate:
                 remember=all(ruling.remember for ruling in rulings),
             )
 
-        command = footprint.command or ""
-        if len(command) < _LONG and "git" not in command:
-            return strictest()
-        return await asyncio.to_thread(strictest)
+        return strictest() if footprint.command is None else await asyncio.to_thread(strictest)
 
     def _permission(
         self,

@@ -22,7 +22,7 @@ _LONGEST = 4096  # characters of a file that names a folder
 _HEAD = re.compile(r"ref: refs/[^\s]+|[0-9a-f]{40}|[0-9a-f]{64}")
 _SECTION = re.compile(r'\[\s*([A-Za-z0-9-]+)(?:\s+"((?:[^"\\\n]|\\["\\])*)")?\s*\]')
 _SETTING = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*([^\\\n]*))?")
-_HARMLESS = re.compile(  # settings that name no program, no other file, and no other place to look
+_HARMLESS = re.compile(
     r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode"
     r"|symlinks|autocrlf|eol|safecrlf|quotepath|abbrev|compression|sharedrepository|untrackedcache"
     r"|preloadindex|longpaths|checkstat|trustctime|bigfilethreshold|multipackindex|commitgraph)"
@@ -37,6 +37,14 @@ _HARMLESS = re.compile(  # settings that name no program, no other file, and no 
     r"|column\.\w+|advice\.\w+"
     r"|gc\.\w+|maintenance\.\w+|pack\.\w+|index\.\w+|feature\.\w+|lfs\.repositoryformatversion"
 )
+
+
+def runs_nothing(setting: str) -> bool:
+    """Whether a setting (``section.key`` or ``section.name.key``) is known to name no program, no
+    other file and no other place to look."""
+    return _HARMLESS.fullmatch(setting.lower()) is not None
+
+
 QUIET = {  # the environment of git that reads unasked (git(1), git-config(1))
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_CONFIG_NOSYSTEM": "1",

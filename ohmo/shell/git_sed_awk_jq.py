@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from ohmo.shell.git_repository import runs_nothing
 from ohmo.shell.options import given, options_of, rows_of
 from ohmo.shell.patterns import word_set
 from ohmo.shell.script import Reading, Simple
@@ -77,17 +78,25 @@ _LISTS = ("--list", "--contains", "--no-contains", "--merged", "--no-merged", "-
 _CONFIG_KEY = re.compile(r"(?:user|core|init|branch|remote|push|pull)\.[\w./-]+")
 _CONFIG_FORMS = (("--get",), ("get",), ("--get-all",), ())
 _WHERE = ("--global", "--local", "--system")
-# Settings whose value git runs, or that let somebody else say what runs.
-_PROGRAMS = re.compile(
-    r"alias\..*|core\.(pager|sshcommand|editor|fsmonitor|hookspath|gitproxy|askpass|worktree"
-    r"|alternaterefscommand|attributesfile)|pager\..*|sequence\.editor|gpg\..*program"
-    r"|diff\.external|diff\..*\.(command|textconv)|(diff|merge)tool\..*|merge\..*\.driver"
-    r"|filter\..*|credential\..*helper|interactive\.difffilter|init\.templatedir|url\..*"
-    r"|protocol\..*allow|remote\..*\.(vcs|uploadpack|receivepack)|include(if\..*)?\.path"
-    r"|uploadpack\..*|sendemail\..*|browser\..*|man\..*|trailer\..*\.(command|cmd)"
-    r"|submodule\..*\.update",
-    re.IGNORECASE,
-)
+# Who makes a repository, or settings, with these alone names no program.
+_MAKING = {
+    "init": options_of("-q --quiet --bare -b: --initial-branch: --object-format: --shared?"),
+    "clone": options_of(
+        """-qvnlsc: -b: -o: -j: --quiet --verbose --progress --no-checkout --local --shared
+        --no-hardlinks --no-local --sparse --bare --mirror --dissociate --depth: --branch:
+        --single-branch --no-single-branch --tags --no-tags --origin: --jobs: --filter: --config:
+        --shallow-since: --shallow-exclude: --reference: --recurse-submodules?
+        --shallow-submodules"""
+    ),
+    "config": options_of(
+        """-lz --list --get --get-all --get-regexp --get-urlmatch --show-origin --show-scope
+        --name-only --null --global --local --system --worktree --add --replace-all --unset
+        --unset-all --type: --bool --int --path --default: --includes --no-includes --fixed-value
+        --all --value:"""
+    ),
+}
+_WITH_VALUE = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env")
+_SHOWS = ("-l", "--list", "--get", "--get-all", "--get-regexp", "--get-urlmatch")
 
 
 def git_reading(command: Simple) -> Reading | None:
@@ -145,25 +154,39 @@ def reads_setting(words: tuple[str, ...]) -> bool:
 
 
 def git_runs(words: tuple[str, ...]) -> str:
-    """The setting by which git runs a program of the caller's choice; "" for none. ``words``
-    without ``git`` itself."""
-    for at, word in enumerate(words):
-        value = words[at + 1] if at + 1 < len(words) else ""
-        if word in ("-c", "--config-env", "--config") and _PROGRAMS.fullmatch(
-            value.partition("=")[0]
-        ):
-            return value.partition("=")[0]
-        setting = re.match(r"(?:--config-env=|--config=|-c)([\w.-]+)", word)
-        if setting is not None and _PROGRAMS.fullmatch(setting[1]):
-            return setting[1]
-        if word.startswith("ext::") or "=ext::" in word:
-            return "ext::"
-    if "config" in words:
-        after = [word for word in words[words.index("config") + 1 :] if not word.startswith("-")]
-        after = [word for word in after if word not in ("set", "get", "unset")]
-        if len(after) > 1 and _PROGRAMS.fullmatch(after[0]):
-            return after[0]
-    return ""
+    """A setting or an option that is not known to name no program that git would run; "" where all
+    are known. ``words`` without ``git`` itself."""
+    verb, rest = _verb(words)
+    own = words if verb == "clone" else words[: len(words) - len(rest)]
+    for word, value in zip(own, (*own[1:], ""), strict=False):
+        attached = re.match(r"(?:--config-env=|--config=|-c)([\w.-]+)", word)
+        setting = attached[1] if attached is not None else ""
+        if word in ("-c", "--config-env", "--config"):
+            setting = value.partition("=")[0]
+        if setting and not runs_nothing(setting):
+            return setting
+    if any(word.startswith("ext::") or "=ext::" in word for word in words):
+        return "ext::"
+    if verb not in _MAKING:
+        return ""
+    parsed = given(_MAKING[verb], rest, 0, getopt=False)
+    if parsed is None:
+        return f"an option of git {verb}"
+    if verb != "config":
+        return ""
+    operands = [rest[at] for at in parsed.operands]
+    action = operands.pop(0) if operands[:1] in (["set"], ["unset"], ["get"], ["list"]) else ""
+    unset = action == "unset" or parsed.has("--unset", "--unset-all")
+    shows = action in ("get", "list") or parsed.has(*_SHOWS) or (len(operands) < 2 and not unset)
+    return "" if shows or runs_nothing(operands[0] if operands else "") else " ".join(operands[:1])
+
+
+def _verb(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """The verb behind git's own options, and what stands behind it."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in _WITH_VALUE else 1
+    return (words[at], words[at + 1 :]) if at < len(words) else ("", ())
 
 
 def _sed_text(delimiter: str) -> str:

@@ -119,6 +119,9 @@ locale     | none    | -a --all-locales
 getconf    | text    | -a
 pgrep      | text    | -acflnovx -u: -d: --full --list-name --list-full --count --exact --oldest
 sleep      | text    |
+expr       | text    |
+numfmt     | text    | -d: --from: --to: --field: --delimiter: --format: --suffix: --padding:
+shuf       | files   | -z -n: --head-count: --zero-terminated
 seq        | text    | -w -s: -f: --separator: --equal-width --format:
 true       | text    |
 false      | text    |
@@ -140,7 +143,9 @@ _CHANGING = word_set("cp mv rm rmdir mkdir touch ln chmod chown tee truncate ins
 _TARGET_OPTION = re.compile(r"-.*[t=].*", re.DOTALL)
 _APART = word_set("[ command date echo find git printf ps test xxd")  # without a row
 BUILTINS = word_set("echo printf test [ pwd true false : type command cd")  # bash needs no file
-_VERSIONED = word_set("python python3 node ruby perl php gcc g++ cc clang make cmake bash tar")
+_VERSIONED = word_set(
+    "python python3 node ruby perl php gcc g++ cc clang make cmake bash tar docker"
+)
 _ANY_NAME = re.compile(r"[A-Za-z0-9_.+-]+")
 _FORMAT = re.compile(  # no %n and no *, which take names and sums
     r"(?:[^%\\]|%%|%[-+ 0#]*\d*(?:\.\d+)?[sdiuxXofeEgGcbq]|\\(?:[abefnrtv\\\"']|0?[0-7]{1,3}))+"

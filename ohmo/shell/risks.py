@@ -4,6 +4,7 @@ away without naming a path, and code of other languages that could hide what it 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from ohmo.shell.git_sed_awk_jq import git_runs
 from ohmo.shell.patterns import word_set
@@ -60,6 +61,23 @@ def looks_only(command: Simple) -> bool:
     return command.name in _SHALLOW and not tells
 
 
+# Below a folder these leave links alone, but with an option for it.
+_NOT_THROUGH = word_set(
+    """rm mv chmod chown chgrp ln git cp tar bsdtar rsync find fd fdfind grep egrep fgrep zgrep
+        rg ag ack docker podman ohmo"""
+)
+_THROUGH = re.compile(r"-\w*[LRHh].*|--(?:deref|fol|copy-|keep-d|link).*")
+
+
+def follows_links(command: Simple) -> bool:
+    """Whether it may read what links below a folder lead to: not so what is known to look at a
+    folder itself, or to leave links alone."""
+    if command.name in _NOT_THROUGH:
+        bundled = command.name.endswith("tar") and "h" in "".join(command.words[1:2])
+        return bundled or any(map(_THROUGH.fullmatch, command.words[1:]))
+    return goes_deep(command) or not looks_only(command)
+
+
 def places(command: Simple) -> tuple[str, ...]:
     """Folders its relative names may count from: where it runs, and what ``-C`` or its like
     names."""
@@ -107,6 +125,18 @@ def wanted_paths(command: Simple, home: str) -> tuple[list[str], list[str]]:
     if not named and goes_deep(command):
         whole.append(".")
     return list(dict.fromkeys(whole)), list(dict.fromkeys(pieces))
+
+
+def named_within(command: Simple) -> Iterator[str]:
+    """What may be a path in a word that is one option or setting: ``of=PATH``, ``--output=PATH``,
+    ``-oPATH``."""
+    for word in command.words[1:]:
+        if not re.search(r"\s", word):
+            _, equals, value = word.partition("=")
+            if equals and value:
+                yield value
+            elif re.match(r"-[^-]..", word):
+                yield word[2:]
 
 
 _TELLS: dict[str, str] = {  # program: what its arguments, joined by spaces, look like when it does
