@@ -219,9 +219,10 @@ def _paths(simple: Simple, opened: Reading, cwd: str) -> list[str]:
     return [resolved(word, cwd) for word in words if word != "/dev/null"]
 
 
-def followed_to(path: str, sensitive: SensitivePaths, aliases: FileAliases) -> str:
+def followed_to(path: str, sensitive: SensitivePaths, aliases: FileAliases, *, whole: bool) -> str:
     """``path`` absolute and resolved: the first sensitive file that a program comes to which reads
-    all below a folder and follows links, or "more than ..."; "" when it comes to none."""
+    all below a folder and follows links; "" when it comes to none. ``whole``: of a tree too large
+    to be looked through "more than ...", else ""."""
     left = _MOST_ENTRIES
     queue = deque([path])
     seen = {path}
@@ -231,7 +232,7 @@ def followed_to(path: str, sensitive: SensitivePaths, aliases: FileAliases) -> s
                 for entry in entries:
                     left -= 1
                     if left < 0:
-                        return f"more than {_MOST_ENTRIES} files"
+                        return f"more than {_MOST_ENTRIES} files" if whole else ""
                     goal, led = entry.path, entry.is_symlink()
                     if led:
                         goal = real(goal)

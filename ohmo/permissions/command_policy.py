@@ -185,9 +185,11 @@ class CommandPolicy:
                     judged.add((path, deep))
                     if seen.aliases.at(path) is Touch.INSIDE:
                         return _forbidden(word)
-                    is_folder = deep and os.path.isdir(path)  # noqa: PTH112 - text
-                    hidden = followed_to(path, seen.sensitive, seen.aliases) if is_folder else ""
-                    if hidden and (goes_deep(simple) or not hidden.startswith("more than")):
+                    if not deep or not os.path.isdir(path):  # noqa: PTH112 - text
+                        continue
+                    whole = goes_deep(simple)
+                    hidden = followed_to(path, seen.sensitive, seen.aliases, whole=whole)
+                    if hidden:
                         why = f"{hidden} is below {path}"
                         return Ruling("ask", "sensitive", hidden, why, remember=False)
         return None
@@ -259,10 +261,12 @@ class CommandPolicy:
                 written = any(
                     each.kind == "write" and each.target == word for each in part.simple.redirects
                 )
+                # It may read a protected file beside another that changes something else.
+                if not written and reading(part.simple) is not None:
+                    continue
                 for path in self._sensitive.becomes(word, part.folders[-1], cache):
                     place = self._protected.named(path)
-                    # It may read a protected file beside another that changes something else.
-                    if place is not None and (written or reading(part.simple) is None):
+                    if place is not None:
                         why = (
                             f"{path}: programs or agents run or obey by themselves what lies there"
                         )
