@@ -33,10 +33,13 @@ from ohmo.memory.desk import Memory, MemorySettings
 from ohmo.memory.tidying import Tidying
 from ohmo.permissions.gate import LayeredGate
 from ohmo.permissions.policy import Host, Policies, sensitive_of, snapshot_of
+from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE
 from ohmo.permissions.trial import Trial
+from ohmo.processes.job import ProcessRunner
 from ohmo.providers import build
 from ohmo.providers.build import endpoint_of
 from ohmo.providers.model_list import has, in_words
+from ohmo.sandbox.walls import CageSettings, Walls
 from ohmo.skills.shelf import BUNDLED, Place, Skills
 from ohmo.tools.catalogue import catalogue, load_tools, with_strangers
 from ohmo.tools.workbench import BackgroundJobs, Limits, ReadSteps, Workbench
@@ -119,10 +122,13 @@ def build_agent(
     home = Path(environ.get("HOME", "~")).expanduser()
     host = Host(home, config.home.root, environ["PATH"])
     snapshot = snapshot_of(config)
+    walls = _walls(config, host)
     bench = Workbench(
         config.home.spill,
         sensitive_of(snapshot, host),
         limits=_limits(config),
+        processes=ProcessRunner(sandbox=walls),
+        walls=walls,
         environ=environ,
         ripgrep=ripgrep(),
         background=background,
@@ -161,6 +167,7 @@ def _limits(config: Config) -> Limits:
         bash_output=config.limits.bash_output,
         web_output=config.limits.web_output,
         read_lines=config.limits.read_lines,
+        bash_timeout_most=config.sandbox.timeout.total_seconds(),
     )
 
 
@@ -169,6 +176,26 @@ def _tidying(
 ) -> Tidying | None:
     small, cache = model.models[0], config.home.root / "cache"
     return memory and Tidying(memory, ask, small, model.window(small), cache)
+
+
+def _walls(config: Config, host: Host) -> Walls:
+    """Tries nothing yet."""
+    written = config.sandbox
+    assert written.backend != "docker"  # refused by the configuration
+    settings = CageSettings(
+        backend=written.backend,
+        network=written.network,
+        memory=written.memory,
+        cpus=written.cpus,
+        pids=written.pids,
+        home=host.home,
+        root=host.root,
+        workspace=config.workspace,
+        absolute=(*ABSOLUTE, *snapshot_of(config).closed),
+        anywhere=ANYWHERE,
+        path=host.path,
+    )
+    return Walls(settings)
 
 
 def build_memory(config: Config, environ: Mapping[str, str], clock: Clock) -> Memory:

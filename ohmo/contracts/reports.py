@@ -374,6 +374,7 @@ class HouseStatus:
     asking: int = 0
     mode: str = "default"  # of a conversation that chose none
     models: tuple[str, ...] = ()  # small to large
+    sandbox: str = ""  # the backend that holds around commands; "": not known yet
 
 
 class OwnerNotices(Protocol):

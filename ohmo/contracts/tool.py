@@ -92,6 +92,7 @@ class Footprint:
     #: ``none``: read-only; ``house``: only rows committed with the result
     effect: Literal["none", "house", "repeatable", "once"] = "once"
     note: str = ""  # what the arguments mean, for the person who is asked
+    asks: str = ""  # why a person has to allow it, whatever rules and mode say
     question: Question | None = None  # AskUser: what a person has to answer before the call may run
     standing: Standing = "guest"  # who may call it at least
     configured: bool = False  # its hosts stand in the configuration: no words choose them
@@ -123,12 +124,14 @@ class Judged:
     """What a call may open: the paths of its footprint in their order, as the gate resolved and
     judged them (absolute, without links). Tools open these and follow no link on the way.
     ``forbidden``: whether a deny rule is about a resolved path; asked of whatever is opened.
-    ``command``: of its footprint; no other may be run."""
+    ``command``: of its footprint; no other may be run. ``asked``: a person allowed it, because
+    ``Footprint.asks``."""
 
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
     forbidden: Callable[[str], bool] = field(default=_nothing, compare=False, repr=False)
     command: str | None = None
+    asked: bool = False
 
 
 @record

@@ -177,6 +177,8 @@ class StatusReporter:
     today: Callable[[], Awaitable[Sequence[UsageTotal]]]
     people: Callable[[], Awaitable[Sequence[PersonRow]]]
     clock: Clock
+    #: The backend that holds, "" while it is not known, and a warning when one fell, else "".
+    sandbox: Callable[[], tuple[str, str]] = lambda: ("", "")
     ready: bool = field(default=False)
 
     async def __call__(self) -> HouseStatus:
@@ -191,6 +193,9 @@ class StatusReporter:
         warnings = list(self.warnings())
         if away:
             warnings.insert(0, f"{away}; no message is accepted until that is mended.")
+        sandbox, fell = self.sandbox()
+        if fell:
+            warnings.append(fell)
         if self.sessions.outage:
             warnings.append(
                 f"The model cannot be reached ({self.sessions.outage}); it is tried again by"
@@ -228,6 +233,7 @@ class StatusReporter:
             asking=asking,
             mode=self.settled.mode,
             models=self.settled.models,
+            sandbox=sandbox,
         )
 
 

@@ -118,6 +118,8 @@ async def started(
         house.status.ready = True
         if not still:
             group("model.warm", lambda: _warm(house))
+            if (walls := house.agent.workbench.walls) is not None:
+                group("sandbox.probe", walls.standing)
         if warnings:
             await house.notices.tell("store", " ".join(warnings))
         log.info("ready", provider=model.explanation, model=model.model, url=doors.url)

@@ -110,12 +110,12 @@ def _acting(config: Config, user: int) -> Iterator[Risk]:
     if rules.read_outside == "allow":
         text = "files outside the workspace are read unasked (permissions.read_outside: allow)"
         yield Risk("reads_outside", "low", text, "set permissions.read_outside: ask")
-    backend = config.sandbox.backend
-    text = (
-        f"commands run without a sandbox: there is none in this version, sandbox.backend: {backend}"
-        " changes nothing"
-    )
-    yield Risk("no_sandbox", "medium", text, "let no rule and no job run what you do not trust")
+    if config.sandbox.backend == "none":
+        text = "commands run without a sandbox (sandbox.backend: none)"
+        yield Risk("no_sandbox", "high", text, "set sandbox.backend: auto")
+    elif config.sandbox.network == "on":
+        text = "commands reach the network unasked (sandbox.network: on)"
+        yield Risk("open_network", "medium", text, "set sandbox.network: ask")
     if user == 0:
         yield Risk(
             "root",

@@ -86,6 +86,8 @@ class LayeredGate:
         ruling = await self._rule(call, footprint, paths, context)
         if ruling.verdict == "deny":
             return Deny(ruling.source, ruling.reason)
+        if ruling.verdict == "allow" and footprint.asks:
+            ruling = Ruling("ask", "sandbox", "", footprint.asks, remember=False)
         if context.asks and ruling.verdict == "allow":
             ruling = Ruling("ask", "hook", context.asks, context.asks, remember=False)
         digest = digest_of(call, context, paths, footprint)
@@ -114,7 +116,9 @@ class LayeredGate:
 
         reads = tuple(map(Path, paths.reads))
         writes = tuple(map(Path, paths.writes))
-        return replace(decision, judged=Judged(reads, writes, forbidden, footprint.command))
+        asked = bool(footprint.asks)
+        judged = Judged(reads, writes, forbidden, footprint.command, asked)
+        return replace(decision, judged=judged)
 
     async def _rule(
         self, call: ToolCall, footprint: Footprint, paths: Paths, context: CallContext

@@ -1,0 +1,230 @@
+"""The cages of this house: which backend holds here, found once, and what a command may reach."""
+
+from __future__ import annotations
+
+import asyncio
+import glob
+import os
+import sys
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+from channels.record import record
+from ohmo.contracts.sandbox import Backend, Cage, Launch, Sandbox
+from ohmo.discovery import load
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+#: What of the system can be read, as far as it is there.
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix")
+_SYSTEM_STATE = ("/var/lib/dpkg", "/var/lib/ca-certificates", "/sys/devices/system/cpu")
+_HOME = (".gitconfig", ".config/git/config", ".config/git/ignore")
+#: Of a workspace: what programs run or agents obey.
+PROTECTED = (".git/hooks", ".git/config", ".ohmo", ".claude")
+
+
+@record
+class CageSettings:
+    """``backend`` and the limits: as in the configuration's ``sandbox``. ``home``: of the person
+    who runs the daemon, ``root``: $OHMO_HOME. ``absolute``, ``anywhere``: patterns of sensitive
+    places, the latter below whatever folder. ``path``: where programs are."""
+
+    backend: Literal["auto", "bubblewrap", "landlock", "none"]
+    network: Literal["ask", "on", "off"]
+    memory: int
+    cpus: float
+    pids: int
+    home: Path
+    root: Path
+    workspace: Path
+    absolute: tuple[str, ...]
+    anywhere: tuple[str, ...]
+    path: str
+
+
+@record
+class Standing:
+    """Which backend holds. ``why``: one line for each that does not. ``fell``: one was wanted and
+    none holds."""
+
+    backend: Backend
+    why: tuple[str, ...] = ()
+    fell: bool = False
+
+    @property
+    def words(self) -> str:
+        """One line for people."""
+        if not self.fell:
+            return f"sandbox: {self.backend}" + "".join(f"; not {each}" for each in self.why)
+        return (
+            f"no sandbox holds here ({'; '.join(self.why)}): what may change something is asked,"
+            " whatever rules and mode say; sandbox.backend: none accepts that there is none"
+        )
+
+
+class Walls:
+    """Carries out ``Sandbox`` with the backend that holds. Nothing is tried, or imported, before
+    somebody asks."""
+
+    name: Backend = "none"
+
+    def __init__(self, settings: CageSettings) -> None:
+        self._settings = settings
+        self._finding: asyncio.Task[Standing] | None = None
+        self._sandbox: Sandbox | None = None
+        self._standing: Standing | None = None
+
+    @property
+    def network(self) -> Literal["ask", "on", "off"]:
+        return self._settings.network
+
+    @property
+    def known(self) -> Standing | None:
+        """None: not found yet."""
+        return self._standing
+
+    def told(self) -> tuple[str, str]:
+        """The backend, "" while it is not known; what people have to be told, "" when nothing."""
+        if (standing := self._standing) is None:
+            return "", ""
+        return standing.backend, standing.words if standing.fell else ""
+
+    async def standing(self) -> Standing:
+        """Finds it when nobody has."""
+        if self._finding is None:
+            self._finding = asyncio.create_task(self._find(), name="sandbox-probe")
+        return await asyncio.shield(self._finding)
+
+    async def cage(
+        self,
+        cwd: Path,
+        read: tuple[Path, ...] = (),
+        write: tuple[Path, ...] = (),
+        *,
+        network: bool = False,
+    ) -> Cage | None:
+        """For a command that works in ``cwd``; None: there is none (``standing`` says whether
+        anybody knows). ``read``, ``write``: what else it may."""
+        standing = await self.standing()
+        if standing.backend == "none":
+            return None
+        return await asyncio.to_thread(self.planned, cwd, read, write, network=network)
+
+    def planned(
+        self,
+        cwd: Path,
+        read: tuple[Path, ...] = (),
+        write: tuple[Path, ...] = (),
+        *,
+        network: bool = False,
+    ) -> Cage:
+        """Looks at the disk."""
+        settings = self._settings
+        home, root = _real(settings.home), _real(settings.root)
+        workspace, here = _real(settings.workspace), _real(cwd)
+        above = {here, *here.parents}
+        places = [workspace]
+        # A folder that holds the home, ohmo or the system is no place of work.
+        much = {home, *home.parents, root, *root.parents, *map(Path, SYSTEM)}
+        if workspace not in above and here not in much and not _below_any(here, (root, *_system())):
+            places.append(here)
+        if here in workspace.parents and here in places:
+            places = [here]
+        whole = settings.network == "on" or network
+        reads = [*_system(), *_existing(home, _HOME), *map(_real, read)]
+        reads += [Path(each) for each in sorted({*_programs(settings.path)})]
+        for folder in {workspace, here} if here in places else {workspace}:
+            reads += [folder / name for name in PROTECTED]
+        if whole:
+            reads.append(Path(os.path.realpath("/etc/resolv.conf")))
+        return Cage(
+            read=tuple(dict.fromkeys(reads)),
+            write=(*places, *map(_real, write)),
+            hide=tuple(dict.fromkeys((root, *self._hidden(places)))),
+            network="on" if whole else "off",
+            memory=settings.memory,
+            cpus=settings.cpus,
+            pids=settings.pids,
+        )
+
+    @asynccontextmanager
+    async def launch(self, argv: tuple[str, ...], cwd: Path, cage: Cage) -> AsyncGenerator[Launch]:
+        """Raises OSError."""
+        await self.standing()
+        if self._sandbox is None:
+            raise OSError("there is no sandbox")
+        async with self._sandbox.launch(argv, cwd, cage) as launch:
+            yield launch
+
+    def _hidden(self, write: list[Path]) -> Iterator[Path]:
+        for pattern in self._settings.absolute:
+            if not pattern.startswith("/proc/"):  # the cage has one of its own, or next to none
+                yield from map(Path, glob.glob(os.path.realpath(pattern)))  # noqa: PTH207
+        for folder in write:
+            try:
+                names = os.listdir(folder)  # noqa: PTH208
+            except OSError:
+                continue
+            for pattern in self._settings.anywhere:
+                first, _, rest = pattern.partition("/")
+                for name in names:
+                    if fnmatchcase(name, first):
+                        yield from (
+                            folder.glob(f"{glob.escape(name)}/{rest}") if rest else (folder / name,)
+                        )
+
+    async def _find(self) -> Standing:
+        self._standing = standing = await self._found()
+        return standing
+
+    async def _found(self) -> Standing:
+        settings = self._settings
+        if settings.backend == "none":
+            return Standing("none")
+        if sys.platform != "linux":
+            return Standing("none", ("there is no backend for this system yet",))
+        backends = cast(
+            "Callable[[str, str, Path], tuple[list[Sandbox], list[str]]]",
+            load("ohmo.sandbox.probing:backends"),
+        )
+        holds = cast(
+            "Callable[[Sandbox, Cage], Awaitable[str]]", load("ohmo.sandbox.probing:holds")
+        )
+        scratch = settings.root / "scratch"
+        able, why = await asyncio.to_thread(backends, settings.backend, settings.path, scratch)
+        cage = await asyncio.to_thread(self.planned, settings.workspace)
+        for sandbox in able:
+            problem = await holds(sandbox, cage)
+            if not problem:
+                self._sandbox = sandbox
+                return Standing(sandbox.name, tuple(why))
+            why.append(f"{sandbox.name}: {problem}")
+        return Standing("none", tuple(why), fell=True)
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _system() -> tuple[Path, ...]:
+    return tuple(Path(each) for each in (*SYSTEM, *_SYSTEM_STATE) if os.path.lexists(each))
+
+
+def _existing(home: Path, names: tuple[str, ...]) -> Iterator[Path]:
+    yield from (home / name for name in names if (home / name).is_file())
+
+
+def _programs(path: str) -> Iterator[str]:
+    """Folders of programs that are no part of the system, such as ~/.local/bin."""
+    for folder in filter(os.path.isdir, path.split(":")):
+        real = os.path.realpath(folder)
+        if Path(real).name in ("bin", "sbin") and not _below_any(Path(real), _system()):
+            yield real
+
+
+def _below_any(path: Path, roots: tuple[Path, ...]) -> bool:
+    return any(root == path or root in path.parents for root in roots)
