@@ -14,6 +14,7 @@ from ohmo.ambient import Failpoint
 from ohmo.assembly.checkpoints import around_turns
 from ohmo.assembly.servers import build_servers
 from ohmo.assembly.tool_systems import systems_of
+from ohmo.assembly.walls import build_walls
 from ohmo.checkpoints.folders import Folders
 from ohmo.config.load import Config
 from ohmo.context.rules import repository_of
@@ -33,13 +34,11 @@ from ohmo.memory.desk import Memory, MemorySettings
 from ohmo.memory.tidying import Tidying
 from ohmo.permissions.gate import LayeredGate
 from ohmo.permissions.policy import Host, Policies, sensitive_of, snapshot_of
-from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE
 from ohmo.permissions.trial import Trial
 from ohmo.processes.job import ProcessRunner
 from ohmo.providers import build
 from ohmo.providers.build import endpoint_of
 from ohmo.providers.model_list import has, in_words
-from ohmo.sandbox.walls import CageSettings, Walls
 from ohmo.skills.shelf import BUNDLED, Place, Skills
 from ohmo.tools.catalogue import catalogue, load_tools, with_strangers
 from ohmo.tools.workbench import BackgroundJobs, Limits, ReadSteps, Workbench
@@ -122,7 +121,7 @@ def build_agent(
     home = Path(environ.get("HOME", "~")).expanduser()
     host = Host(home, config.home.root, environ["PATH"])
     snapshot = snapshot_of(config)
-    walls = _walls(config, host)
+    walls = build_walls(config, host)
     bench = Workbench(
         config.home.spill,
         sensitive_of(snapshot, host),
@@ -176,26 +175,6 @@ def _tidying(
 ) -> Tidying | None:
     small, cache = model.models[0], config.home.root / "cache"
     return memory and Tidying(memory, ask, small, model.window(small), cache)
-
-
-def _walls(config: Config, host: Host) -> Walls:
-    """Tries nothing yet."""
-    written = config.sandbox
-    assert written.backend != "docker"  # refused by the configuration
-    settings = CageSettings(
-        backend=written.backend,
-        network=written.network,
-        memory=written.memory,
-        cpus=written.cpus,
-        pids=written.pids,
-        home=host.home,
-        root=host.root,
-        workspace=config.workspace,
-        absolute=(*ABSOLUTE, *snapshot_of(config).closed),
-        anywhere=ANYWHERE,
-        path=host.path,
-    )
-    return Walls(settings)
 
 
 def build_memory(config: Config, environ: Mapping[str, str], clock: Clock) -> Memory:

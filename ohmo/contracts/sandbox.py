@@ -19,12 +19,17 @@ class Cage:
     """Absolute paths without links. Of a path the nearest one named above it decides; what is
     below none of them is not there. ``read`` and ``write``: with all that is below; a ``read``
     below a ``write`` is read-only where the backend can (Landlock cannot). ``hide`` goes before
-    both. ``memory`` in bytes, of all its processes; ``pids``: how many there may be."""
+    both. ``named``: of ``read`` and ``write``, what a command itself names: where something else
+    lies there by the time it starts, it does not start. ``doors``: unix sockets that it can see may
+    be opened also beside the network. ``memory`` in bytes, of all its processes; ``pids``: how many
+    there may be."""
 
     read: tuple[Path, ...]
     write: tuple[Path, ...]
     hide: tuple[Path, ...] = ()
+    named: tuple[Path, ...] = ()
     network: Literal["off", "on"] = "off"
+    doors: bool = False
     memory: int = 2 << 30
     cpus: float = 1.0
     pids: int = 256

@@ -23,6 +23,7 @@ from ohmo.contracts.tool import (
     Deny,
     Footprint,
     Judged,
+    Opened,
     Question,
     Verdict,
 )
@@ -37,6 +38,7 @@ Judging = Callable[[CallContext], Sequence[Policy]]
 """The policies that have a say in a call, the present one first; each time anew."""
 Answered = Callable[[str], Awaitable[Verdict | None]]
 
+_NETWORK = "it gets the network, and no rule names what needs it"
 _LONG = 2000  # characters
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 _ONCE = Choice("once", "Allow once", "good")
@@ -88,6 +90,10 @@ class LayeredGate:
             return Deny(ruling.source, ruling.reason)
         if ruling.verdict == "allow" and footprint.asks:
             ruling = Ruling("ask", "sandbox", "", footprint.asks, remember=False)
+        elif ruling.verdict == "allow" and footprint.network:
+            opened = await self._opened(footprint, context, person=False)
+            if not opened.network:
+                ruling = Ruling("ask", "sandbox", "network", _NETWORK, remember=False)
         if context.asks and ruling.verdict == "allow":
             ruling = Ruling("ask", "hook", context.asks, context.asks, remember=False)
         digest = digest_of(call, context, paths, footprint)
@@ -117,8 +123,29 @@ class LayeredGate:
         reads = tuple(map(Path, paths.reads))
         writes = tuple(map(Path, paths.writes))
         asked = bool(footprint.asks)
-        judged = Judged(reads, writes, forbidden, footprint.command, asked)
+        opened = await self._opened(footprint, context, person=verdict is not None)
+        judged = Judged(reads, writes, forbidden, footprint.command, asked, opened)
         return replace(decision, judged=judged)
+
+    async def _opened(self, footprint: Footprint, context: CallContext, *, person: bool) -> Opened:
+        """What every policy opens the cage of a command to."""
+        command = footprint.command
+        if command is None:
+            return Opened()
+        grants = await self._grants()
+        policies = self._judging(context)
+
+        def shared() -> Opened:
+            each = [policy.opened(command, context, grants, person=person) for policy in policies]
+            first = each[0]
+            return Opened(
+                tuple(path for path in first.reads if all(path in one.reads for one in each)),
+                tuple(path for path in first.writes if all(path in one.writes for one in each)),
+                network=(person and footprint.network) or all(one.network for one in each),
+                house=all(one.house for one in each),
+            )
+
+        return await asyncio.to_thread(shared)
 
     async def _rule(
         self, call: ToolCall, footprint: Footprint, paths: Paths, context: CallContext

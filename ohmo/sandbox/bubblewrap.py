@@ -47,12 +47,13 @@ class Bubblewrap:
         """Raises OSError."""
         own_network = cage.network == "off"
         with ExitStack() as held:
-            families = (*LOCAL, *INTERNET) if own_network else INTERNET
+            families = (*LOCAL, *INTERNET) if own_network or cage.doors else INTERNET
             filter_fd = os.memfd_create("seccomp")
             held.callback(os.close, filter_fd)
             os.write(filter_fd, program(families))
             os.lseek(filter_fd, 0, os.SEEK_SET)
-            inner = [(path, _opened(root, path, held)) for root, path in _within(cage)]
+            within = [*_within(cage), *((Path("/"), path) for path in cage.named)]
+            inner = [(path, _opened(root, path, held)) for root, path in within]
             kept = {path: fd for path, fd in inner if fd is not None}
             words = [self._bwrap, *_OWN_NAMESPACES, "--unshare-cgroup-try", "--disable-userns"]
             words += ["--unshare-net"] if own_network else []
@@ -74,7 +75,8 @@ def _mounts(cage: Cage, kept: dict[Path, int]) -> Iterator[str]:
     """Those above first, so that the nearest decides."""
     ways: dict[Path, str] = dict.fromkeys(cage.read, "--ro-bind-try")
     ways |= dict.fromkeys(cage.write, "--bind")
-    ways = {path: way for path, way in ways.items() if path in kept or not _inside(path, cage)}
+    bare = {path for path in ways if _inside(path, cage) or path in cage.named} - kept.keys()
+    ways = {path: way for path, way in ways.items() if path not in bare}
     # A folder that holds a protected place is a mount of its own, else it could be moved away.
     ways |= {path: "--bind" for path in kept if path not in ways}
     ways |= dict.fromkeys(cage.hide, "")

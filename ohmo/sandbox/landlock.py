@@ -18,7 +18,7 @@ from typing import Literal
 from ohmo.contracts.sandbox import Cage, Launch
 from ohmo.processes.confinement import ALL_FILES, NEEDED, READ, landlock_abi
 from ohmo.sandbox.limits import limits
-from ohmo.sandbox.seccomp import INTERNET, program
+from ohmo.sandbox.seccomp import INTERNET, LOCAL, program
 
 # linux/landlock.h: what may be done with devices: write_file, read_file, truncate
 _DEVICE = 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15
@@ -56,6 +56,7 @@ class Landlock:
             allowed += [(f"/dev/{name}", _DEVICE | READ) for name in _DEVICES]
             allowed += [(f"/proc/{name}", READ) for name in _MACHINE]
             families = INTERNET if cage.network == "on" else ()
+            families = (*families, *LOCAL) if cage.doors else families
             rules = limits(cage)
             rules["landlock"] = [[path, rights] for path, rights in allowed]
             rules["seccomp"] = program(families).hex()

@@ -6,7 +6,7 @@ import asyncio
 import glob
 import os
 import sys
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -14,15 +14,23 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from channels.record import record
 from ohmo.contracts.sandbox import Backend, Cage, Launch, Sandbox
+from ohmo.contracts.tool import Opened
 from ohmo.discovery import load
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
 
 #: What of the system can be read, as far as it is there.
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix")
 _SYSTEM_STATE = ("/var/lib/dpkg", "/var/lib/ca-certificates", "/sys/devices/system/cpu")
 _HOME = (".gitconfig", ".config/git/config", ".config/git/ignore")
+#: Of the home: where people keep programs, and nothing but programs.
+_TOOLS = (
+    *(".asdf", ".bun/bin", ".cargo/bin", ".cargo/env", ".deno/bin", ".local/bin", ".local/pipx"),
+    *(".local/share/mise", ".local/share/pipx", ".local/share/uv/python", ".local/share/uv/tools"),
+    *(".nvm", ".pyenv", ".rbenv", ".rustup", ".sdkman", ".volta", "go/bin"),
+)
+_NOTHING = Opened()
 #: Of a workspace: what programs run or agents obey.
 PROTECTED = (".git/hooks", ".git/config", ".ohmo", ".claude")
 
@@ -31,7 +39,8 @@ PROTECTED = (".git/hooks", ".git/config", ".ohmo", ".claude")
 class CageSettings:
     """``backend`` and the limits: as in the configuration's ``sandbox``. ``home``: of the person
     who runs the daemon, ``root``: $OHMO_HOME. ``absolute``, ``anywhere``: patterns of sensitive
-    places, the latter below whatever folder. ``path``: where programs are."""
+    places, the latter below whatever folder. ``path``: where programs are. ``installed``: where
+    ohmo itself and its interpreter are; ``socket``: at which the daemon listens."""
 
     backend: Literal["auto", "bubblewrap", "landlock", "none"]
     network: Literal["ask", "on", "off"]
@@ -44,6 +53,8 @@ class CageSettings:
     absolute: tuple[str, ...]
     anywhere: tuple[str, ...]
     path: str
+    installed: tuple[Path, ...] = ()
+    socket: Callable[[], Path] = Path
 
 
 @record
@@ -83,6 +94,11 @@ class Walls:
         return self._settings.network
 
     @property
+    def asks_network(self) -> bool:
+        """Whether a command has it only when it is allowed to this very call."""
+        return self._settings.network == "ask" and self._settings.backend != "none"
+
+    @property
     def known(self) -> Standing | None:
         """None: not found yet."""
         return self._standing
@@ -105,14 +121,15 @@ class Walls:
         read: tuple[Path, ...] = (),
         write: tuple[Path, ...] = (),
         *,
-        network: bool = False,
+        opened: Opened = _NOTHING,
     ) -> Cage | None:
         """For a command that works in ``cwd``; None: there is none (``standing`` says whether
-        anybody knows). ``read``, ``write``: what else it may."""
+        anybody knows). ``read``, ``write``: what else it may; ``opened``: what was allowed to it
+        beyond."""
         standing = await self.standing()
         if standing.backend == "none":
             return None
-        return await asyncio.to_thread(self.planned, cwd, read, write, network=network)
+        return await asyncio.to_thread(self.planned, cwd, read, write, opened=opened)
 
     def planned(
         self,
@@ -120,7 +137,7 @@ class Walls:
         read: tuple[Path, ...] = (),
         write: tuple[Path, ...] = (),
         *,
-        network: bool = False,
+        opened: Opened = _NOTHING,
     ) -> Cage:
         """Looks at the disk."""
         settings = self._settings
@@ -134,18 +151,23 @@ class Walls:
             places.append(here)
         if here in workspace.parents and here in places:
             places = [here]
-        whole = settings.network == "on" or network
-        reads = [*_system(), *_existing(home, _HOME), *map(_real, read)]
-        reads += [Path(each) for each in sorted({*_programs(settings.path)})]
+        whole = settings.network == "on" or (opened.network and settings.network == "ask")
+        reads = [*_system(), *_existing(home, _HOME), *map(_real, read), *opened.reads]
+        reads += [*self._programs(home, root)]
         for folder in {workspace, here} if here in places else {workspace}:
             reads += [folder / name for name in PROTECTED]
         if whole:
-            reads.append(Path(os.path.realpath("/etc/resolv.conf")))
+            reads.append(_real(Path("/etc/resolv.conf")))
+        if opened.house:
+            socket = settings.socket()
+            reads += [root / "run" / "ohmo.sock.path", _real(socket)]
         return Cage(
             read=tuple(dict.fromkeys(reads)),
-            write=(*places, *map(_real, write)),
+            write=tuple(dict.fromkeys((*places, *map(_real, write), *opened.writes))),
             hide=tuple(dict.fromkeys((root, *self._hidden(places)))),
+            named=(*opened.reads, *opened.writes),
             network="on" if whole else "off",
+            doors=opened.house,
             memory=settings.memory,
             cpus=settings.cpus,
             pids=settings.pids,
@@ -159,6 +181,16 @@ class Walls:
             raise OSError("there is no sandbox")
         async with self._sandbox.launch(argv, cwd, cage) as launch:
             yield launch
+
+    def _programs(self, home: Path, root: Path) -> Iterator[Path]:
+        """Folders of programs that are no part of the system, and ohmo itself."""
+        yield from (_real(home / name) for name in _TOOLS if (home / name).exists())
+        for folder in sorted(set(filter(os.path.isdir, self._settings.path.split(":")))):
+            real = _real(Path(folder))
+            if real.name in ("bin", "sbin") and not _below_any(real, _system()):
+                yield real
+        above = {home, *home.parents, root, *root.parents}
+        yield from (each for each in map(_real, self._settings.installed) if each not in above)
 
     def _hidden(self, write: list[Path]) -> Iterator[Path]:
         for pattern in self._settings.absolute:
@@ -216,14 +248,6 @@ def _system() -> tuple[Path, ...]:
 
 def _existing(home: Path, names: tuple[str, ...]) -> Iterator[Path]:
     yield from (home / name for name in names if (home / name).is_file())
-
-
-def _programs(path: str) -> Iterator[str]:
-    """Folders of programs that are no part of the system, such as ~/.local/bin."""
-    for folder in filter(os.path.isdir, path.split(":")):
-        real = os.path.realpath(folder)
-        if Path(real).name in ("bin", "sbin") and not _below_any(Path(real), _system()):
-            yield real
 
 
 def _below_any(path: Path, roots: tuple[Path, ...]) -> bool:

@@ -15,8 +15,10 @@ from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.permissions.sensitive_places import pages_of
 from ohmo.processes.job import Command, Job, JobEnded, Stream, child_environment
 from ohmo.processes.keeper import COLUMNS, ROWS
+from ohmo.shell.network import networked
 from ohmo.shell.parsing import DEFAULT_PATH, Shell
 from ohmo.shell.reading import environment_of, reads_only, touched
+from ohmo.shell.script import Script
 from ohmo.tools.inputs import PydanticTool, SafeText
 from ohmo.tools.interactive_commands import waits_for_keyboard
 from ohmo.tools.results import (
@@ -74,6 +76,7 @@ class Bash(PydanticTool):
         reads = reads_only(script) and not written and not arguments.run_in_background
         effect = "none" if reads else "once"
         touches = touched(script)
+        network = self._needs_network(arguments, script)
         return Footprint(
             reads=script.reads,
             writes=script.writes,
@@ -81,18 +84,22 @@ class Bash(PydanticTool):
             effect=effect,
             touches=touches,
             places=(script.folders, script.named),
-            asks=self._asks(arguments, changes=effect != "none"),
+            asks=self._asks(changes=effect != "none"),
+            network=network,
+            note="[with the network]" if network else "",
         )
 
-    def _asks(self, arguments: BashInput, *, changes: bool) -> str:
+    def _asks(self, *, changes: bool) -> str:
         """Why no rule is enough."""
-        if (walls := self._bench.walls) is None:
-            return ""
-        if changes and walls.known is not None and walls.known.fell:
-            return "no sandbox holds it here"
-        if arguments.network and walls.network == "ask":
-            return "it gets the network"
-        return ""
+        known = self._bench.walls.known if self._bench.walls is not None else None
+        return "no sandbox holds it here" if changes and known is not None and known.fell else ""
+
+    def _needs_network(self, arguments: BashInput, script: Script) -> bool:
+        """Where the sandbox asks before a command has it."""
+        walls = self._bench.walls
+        if walls is None or not walls.asks_network:
+            return False
+        return arguments.network or any(map(networked, script.commands))
 
     async def run(self, arguments: BashInput, context: CallContext) -> ToolOutput:
         try:
@@ -183,11 +190,9 @@ class Bash(PydanticTool):
             footprint = self.footprint(arguments, context.cwd)
             if footprint.effect != "none":
                 raise ToolError(f"{footprint.asks}; call it again, and a person is asked")
-        root = self._bench.spill.parent
+        root, opened = self._bench.spill.parent, context.judged.opened
         own = tuple(root / page for page in pages_of(context))
-        return replace(
-            order, cage=await walls.cage(context.cwd, own, writes, network=arguments.network)
-        )
+        return replace(order, cage=await walls.cage(context.cwd, own, writes, opened=opened))
 
     def _order(self, arguments: BashInput, context: CallContext, seconds: float | None) -> Command:
         environ = {
