@@ -28,7 +28,7 @@ def build_walls(config: Config, host: Host) -> Walls:
         absolute=(*ABSOLUTE, *snapshot_of(config).closed),
         anywhere=ANYWHERE,
         path=host.path,
-        installed=(Path(sys.prefix), Path(sys.base_prefix), *map(Path, ohmo.__path__)),
+        installed=(Path(sys.prefix), Path(sys.base_prefix), Path(ohmo.__file__).parents[1]),
         socket=config.home.socket,
     )
     return Walls(settings)
