@@ -8,7 +8,8 @@ import errno
 import os
 import resource
 import struct
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 _PR_CAPBSET_DROP, _PR_SET_SECCOMP, _FILTER, _PR_SET_NO_NEW_PRIVS = 24, 22, 2, 38  # prctl(2)
@@ -66,9 +67,17 @@ class Guard:
         self._pids = rules.get("pids")
         self._memory = rules.get("memory")
         self._page = resource.getpagesize()
+        self._next = time.monotonic() + self.PAUSE
 
-    def too_much(self, pids: Sequence[int]) -> str:
-        """In words what is exceeded; "" when nothing is."""
+    def too_much(self, pids: Callable[[], Sequence[int]]) -> str:
+        """In words what is exceeded; "" when nothing is, or a look was taken a moment ago."""
+        now = time.monotonic()
+        if now < self._next:
+            return ""
+        self._next = now + self.PAUSE
+        return self._exceeded(pids())
+
+    def _exceeded(self, pids: Sequence[int]) -> str:
         if self._pids is not None and len(pids) > self._pids:
             return f"it had more than the {self._pids} processes of sandbox.pids"
         if self._memory is not None and sum(map(self._resident, pids)) > self._memory:
@@ -100,9 +109,10 @@ def _landlock(libc: ctypes.CDLL, allowed: Sequence[tuple[str, int]]) -> None:
     """``allowed``: paths without links, and the rights below them."""
     attributes = struct.pack("QQQ", ALL_FILES, 0, _SCOPES)
     ruleset = _must(libc.syscall(_CREATE, attributes, len(attributes), 0), "landlock")
+    how = struct.pack("QQQ", _O_PATH | os.O_CLOEXEC, 0, _NO_LINKS)
+    size = len(how)
     for path, rights in allowed:
-        how = struct.pack("QQQ", _O_PATH | os.O_CLOEXEC, 0, _NO_LINKS)
-        fd = libc.syscall(_OPENAT2, -100, os.fsencode(path), how, len(how))
+        fd = libc.syscall(_OPENAT2, -100, os.fsencode(path), how, size)
         if fd < 0:
             if ctypes.get_errno() in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EACCES):
                 continue  # not there, or exchanged since: then it is not allowed either

@@ -43,9 +43,9 @@ WITH_THE_DAEMON = "the daemon ended, and its commands with it"
 
 
 class Keeper:
-    """One command from start to the last of its processes."""
+    """One command from start to the last of its processes. ``said``: what followed its order."""
 
-    def __init__(self, order: dict[str, Any]) -> None:
+    def __init__(self, order: dict[str, Any], said: bytes = b"") -> None:
         self._grace = float(order["grace"])
         self._keep = int(order["keep"])
         self._deadline = time.monotonic() + float(order["timeout"]) if order["timeout"] else None
@@ -62,6 +62,7 @@ class Keeper:
         self._last_line = b""
         self._told = 0.0
         self._commands = b""
+        self._said = said
         self._pipes: dict[int, Ends] = {}
         self._terminal = ""
         self._blocked_since = 0.0
@@ -98,6 +99,7 @@ class Keeper:
 
     def run(self) -> None:
         lifeline = True
+        self._heed(self._said)
         while True:
             waiting = [self._wake, *self._pipes]
             if lifeline:
@@ -145,6 +147,11 @@ class Keeper:
         if not data:
             self._stop(WITH_THE_DAEMON)
             return False
+        self._heed(data)
+        return True
+
+    def _heed(self, data: bytes) -> None:
+        """Lines that the daemon said."""
         self._commands += data
         *lines, self._commands = self._commands.split(b"\n")
         for line in lines:
@@ -159,7 +166,6 @@ class Keeper:
                 self._err = Ends(self._keep, self._keep)
                 for fd, ends in self._pipes.items():
                     self._pipes[fd] = self._out if ends is former else self._err
-        return True
 
     def _stop(self, reason: str) -> None:
         if self._kill_at is None:
@@ -195,7 +201,7 @@ class Keeper:
             self._deadline = None
             self._stop("timeout")
         if self._guard is not None and self._status is None and not self._reason:
-            too_much = self._guard.too_much(descendants(os.getpid()))
+            too_much = self._guard.too_much(lambda: descendants(os.getpid()))
             if too_much:
                 self._stop(too_much)
                 self._kill_at = now
@@ -288,10 +294,11 @@ class Ends:
 def main() -> None:
     """Reads the order and runs it."""
     order = b""
-    while not order.endswith(b"\n"):
-        byte = os.read(0, 1)  # byte by byte: what follows the line belongs to the loop
-        if not byte:
+    while b"\n" not in order:
+        data = os.read(0, _CHUNK)
+        if not data:
             sys.exit(1)
-        order += byte
+        order += data
+    order, _, said = order.partition(b"\n")
     adopt_orphans()
-    Keeper(json.loads(order)).run()
+    Keeper(json.loads(order), said).run()

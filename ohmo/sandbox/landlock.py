@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -72,15 +73,26 @@ def _real(path: str) -> Path:
 def _allowed(cage: Cage) -> Iterator[tuple[str, int]]:
     """A folder with something hidden in it is not allowed itself, but each of its other entries:
     Landlock only adds."""
+    hidden = {str(path) for path in cage.hide if _can_be_opened(path)}
+    above = {str(folder) for path in hidden for folder in Path(path).parents}
     for roots, rights in ((cage.read, READ), (cage.write, _WRITE)):
-        for root in roots:
-            yield from ((str(path), rights) for path in _without(root, frozenset(cage.hide)))
+        for root in map(str, roots):
+            yield from ((path, rights) for path in _without(root, hidden, above))
 
 
-def _without(path: Path, hidden: frozenset[Path]) -> Iterator[Path]:
+def _can_be_opened(path: Path) -> bool:
+    """By us at all: what belongs to somebody else and is closed to us needs no walls."""
+    try:
+        ours = path.lstat().st_uid == os.geteuid()
+    except OSError:
+        return True
+    return ours or os.access(path, os.R_OK) or os.access(path, os.X_OK)
+
+
+def _without(path: str, hidden: AbstractSet[str], above: AbstractSet[str]) -> Iterator[str]:
     if path in hidden:
         return
-    if not any(path in each.parents for each in hidden):
+    if path not in above:
         yield path
         return
     try:
@@ -88,4 +100,4 @@ def _without(path: Path, hidden: frozenset[Path]) -> Iterator[Path]:
     except OSError:
         return
     for name in names:
-        yield from _without(path / name, hidden)
+        yield from _without(f"{path.rstrip('/')}/{name}", hidden, above)

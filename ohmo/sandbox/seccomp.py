@@ -10,6 +10,7 @@ import platform
 import socket
 import struct
 from collections.abc import Mapping
+from functools import cache
 
 # linux/audit.h: AUDIT_ARCH_*; 64-bit, little-endian
 _ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -109,6 +110,7 @@ def numbers(machine: str = platform.machine()) -> dict[str, int]:
     return {name: number for name, number in pairs if number is not None}
 
 
+@cache
 def program(families: tuple[int, ...], machine: str = platform.machine()) -> bytes:
     """``families``: of which sockets can be made, address_families(7). Raises OSError."""
     denied = sorted(numbers(machine).values())

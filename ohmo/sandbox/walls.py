@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import glob
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -16,6 +14,7 @@ from channels.record import record
 from ohmo.contracts.sandbox import Backend, Cage, Launch, Sandbox
 from ohmo.contracts.tool import Opened
 from ohmo.discovery import load
+from ohmo.sandbox.hiding import Hiding
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -85,6 +84,8 @@ class Walls:
 
     def __init__(self, settings: CageSettings) -> None:
         self._settings = settings
+        self._hiding = Hiding(settings.absolute, settings.anywhere)
+        self._system = tuple(map(Path, filter(os.path.lexists, (*SYSTEM, *_SYSTEM_STATE))))
         self._finding: asyncio.Task[Standing] | None = None
         self._sandbox: Sandbox | None = None
         self._standing: Standing | None = None
@@ -147,12 +148,16 @@ class Walls:
         places = [workspace]
         # A folder that holds the home, ohmo or the system is no place of work.
         much = {home, *home.parents, root, *root.parents, *map(Path, SYSTEM)}
-        if workspace not in above and here not in much and not _below_any(here, (root, *_system())):
+        if (
+            workspace not in above
+            and here not in much
+            and not _below_any(here, (root, *self._system))
+        ):
             places.append(here)
         if here in workspace.parents and here in places:
             places = [here]
         whole = settings.network == "on" or (opened.network and settings.network == "ask")
-        reads = [*_system(), *_existing(home, _HOME), *map(_real, read), *opened.reads]
+        reads = [*self._system, *_existing(home, _HOME), *map(_real, read), *opened.reads]
         reads += [*self._programs(home, root)]
         for folder in {workspace, here} if here in places else {workspace}:
             reads += [folder / name for name in PROTECTED]
@@ -164,7 +169,7 @@ class Walls:
         return Cage(
             read=tuple(dict.fromkeys(reads)),
             write=tuple(dict.fromkeys((*places, *map(_real, write), *opened.writes))),
-            hide=tuple(dict.fromkeys((root, *self._hidden(places)))),
+            hide=tuple(dict.fromkeys((root, *self._hiding(places)))),
             named=(*opened.reads, *opened.writes),
             network="on" if whole else "off",
             doors=opened.house,
@@ -184,30 +189,13 @@ class Walls:
 
     def _programs(self, home: Path, root: Path) -> Iterator[Path]:
         """Folders of programs that are no part of the system, and ohmo itself."""
-        yield from (_real(home / name) for name in _TOOLS if (home / name).exists())
+        yield from (_real(home / name) for name in _TOOLS if os.path.lexists(f"{home}/{name}"))
         for folder in sorted(set(filter(os.path.isdir, self._settings.path.split(":")))):
             real = _real(Path(folder))
-            if real.name in ("bin", "sbin") and not _below_any(real, _system()):
+            if real.name in ("bin", "sbin") and not _below_any(real, self._system):
                 yield real
         above = {home, *home.parents, root, *root.parents}
         yield from (each for each in map(_real, self._settings.installed) if each not in above)
-
-    def _hidden(self, write: list[Path]) -> Iterator[Path]:
-        for pattern in self._settings.absolute:
-            if not pattern.startswith("/proc/"):  # the cage has one of its own, or next to none
-                yield from map(Path, glob.glob(os.path.realpath(pattern)))  # noqa: PTH207
-        for folder in write:
-            try:
-                names = os.listdir(folder)  # noqa: PTH208
-            except OSError:
-                continue
-            for pattern in self._settings.anywhere:
-                first, _, rest = pattern.partition("/")
-                for name in names:
-                    if fnmatchcase(name, first):
-                        yield from (
-                            folder.glob(f"{glob.escape(name)}/{rest}") if rest else (folder / name,)
-                        )
 
     async def _find(self) -> Standing:
         self._standing = standing = await self._found()
@@ -240,10 +228,6 @@ class Walls:
 
 def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
-
-
-def _system() -> tuple[Path, ...]:
-    return tuple(Path(each) for each in (*SYSTEM, *_SYSTEM_STATE) if os.path.lexists(each))
 
 
 def _existing(home: Path, names: tuple[str, ...]) -> Iterator[Path]:
