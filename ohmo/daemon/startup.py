@@ -119,7 +119,7 @@ async def started(
         if not still:
             group("model.warm", lambda: _warm(house))
             if (walls := house.agent.workbench.walls) is not None:
-                group("sandbox.probe", walls.standing)
+                group("sandbox.probe", walls.begin)
         if warnings:
             await house.notices.tell("store", " ".join(warnings))
         log.info("ready", provider=model.explanation, model=model.model, url=doors.url)

@@ -114,7 +114,8 @@ def main() -> None:
             got = attempt()
             if got is not None:
                 succeeded[name] = str(got)[:200]
-    print(json.dumps({"works": works, "ended": True, "succeeded": succeeded}))
+    tried = len(attempts(order))
+    print(json.dumps({"works": works, "ended": True, "tried": tried, "succeeded": succeeded}))
 
 
 if __name__ == "__main__":

@@ -50,9 +50,9 @@ def backends(wanted: str, path: str, scratch: Path) -> tuple[list[Sandbox], list
     return found, why
 
 
-async def holds(sandbox: Sandbox, cage: Cage) -> str:
-    """One line about what it lets through, or why it does not start; "" when it holds. ``cage``: as
-    commands get it, without network."""
+async def holds(sandbox: Sandbox, cage: Cage) -> tuple[str, int]:
+    """One line about what it lets through, or why it does not start, "" when it holds; and how many
+    ways out were tried. ``cage``: as commands get it, without network."""
     with ExitStack() as held:
         folder = held.enter_context(tempfile.TemporaryDirectory(prefix="ohmo-probe-"))
         top = _real(folder)
@@ -90,17 +90,18 @@ async def holds(sandbox: Sandbox, cage: Cage) -> str:
         try:
             ended = await ProcessRunner(sandbox=sandbox).run(command, lambda _: None)
         except OSError as error:
-            return str(error)
+            return str(error), 0
         if (top / "outside.new").exists():
-            return "it lets through: write outside"
+            return "it lets through: write outside", 0
     try:
         told = json.loads(ended.output.out.head)
         if told["works"] and not told["succeeded"]:
-            return ""
-        return "it lets through: " + ", ".join(told["succeeded"])
+            return "", int(told["tried"])
+        return "it lets through: " + ", ".join(told["succeeded"]), int(told["tried"])
     except (ValueError, KeyError, TypeError):
         lines = ended.output.err.head.decode("utf-8", "replace").strip().splitlines()
-        return f"it does not start: {lines[-1] if lines else ended.reason or ended.code}{_hint()}"
+        why = lines[-1] if lines else ended.reason or ended.code
+        return f"it does not start: {why}{_hint()}", 0
 
 
 def _real(path: str) -> Path:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -59,17 +61,21 @@ class CageSettings:
 @record
 class Standing:
     """Which backend holds. ``why``: one line for each that does not. ``fell``: one was wanted and
-    none holds."""
+    none holds. ``tried``: ways out of it that were tried and led nowhere."""
 
     backend: Backend
     why: tuple[str, ...] = ()
     fell: bool = False
+    tried: int = 0
 
     @property
     def words(self) -> str:
         """One line for people."""
+        if self.backend != "none":
+            rest = "".join(f"; not {each}" for each in self.why)
+            return f"sandbox: {self.backend}, {self.tried} ways out of it lead nowhere{rest}"
         if not self.fell:
-            return f"sandbox: {self.backend}" + "".join(f"; not {each}" for each in self.why)
+            return "sandbox: none, " + ("; ".join(self.why) or "as sandbox.backend says")
         return (
             f"no sandbox holds here ({'; '.join(self.why)}): what may change something is asked,"
             " whatever rules and mode say; sandbox.backend: none accepts that there is none"
@@ -84,6 +90,7 @@ class Walls:
 
     def __init__(self, settings: CageSettings) -> None:
         self._settings = settings
+        self._scratch = settings.root / "scratch"
         self._hiding = Hiding(settings.absolute, settings.anywhere)
         self._system = tuple(map(Path, filter(os.path.lexists, (*SYSTEM, *_SYSTEM_STATE))))
         self._finding: asyncio.Task[Standing] | None = None
@@ -109,6 +116,11 @@ class Walls:
         if (standing := self._standing) is None:
             return "", ""
         return standing.backend, standing.words if standing.fell else ""
+
+    async def begin(self) -> None:
+        """With the daemon, whose last life may have left temporary files."""
+        await asyncio.to_thread(partial(shutil.rmtree, self._scratch, ignore_errors=True))
+        await self.standing()
 
     async def standing(self) -> Standing:
         """Finds it when nobody has."""
@@ -206,22 +218,25 @@ class Walls:
         if settings.backend == "none":
             return Standing("none")
         if sys.platform != "linux":
-            return Standing("none", ("there is no backend for this system yet",))
+            why = ("there is no backend for this system yet",)
+            return Standing("none", why, fell=settings.backend != "auto")
         backends = cast(
             "Callable[[str, str, Path], tuple[list[Sandbox], list[str]]]",
             load("ohmo.sandbox.probing:backends"),
         )
         holds = cast(
-            "Callable[[Sandbox, Cage], Awaitable[str]]", load("ohmo.sandbox.probing:holds")
+            "Callable[[Sandbox, Cage], Awaitable[tuple[str, int]]]",
+            load("ohmo.sandbox.probing:holds"),
         )
-        scratch = settings.root / "scratch"
-        able, why = await asyncio.to_thread(backends, settings.backend, settings.path, scratch)
+        able, why = await asyncio.to_thread(
+            backends, settings.backend, settings.path, self._scratch
+        )
         cage = await asyncio.to_thread(self.planned, settings.workspace)
         for sandbox in able:
-            problem = await holds(sandbox, cage)
+            problem, tried = await holds(sandbox, cage)
             if not problem:
                 self._sandbox = sandbox
-                return Standing(sandbox.name, tuple(why))
+                return Standing(sandbox.name, tuple(why), tried=tried)
             why.append(f"{sandbox.name}: {problem}")
         return Standing("none", tuple(why), fell=True)
 
