@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from ohmo.contracts.sandbox import Cage, Launch
-from ohmo.sandbox.limits import limits
+from ohmo.sandbox.limits import limits, temporary
 from ohmo.sandbox.seccomp import INTERNET, LOCAL, program
 
 _OWN_NAMESPACES = ("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts")
@@ -60,13 +60,14 @@ class Bubblewrap:
             words += ["--die-with-parent", "--cap-drop", "ALL", "--hostname", "sandbox"]
             words += ["--seccomp", str(filter_fd), "--dev", "/dev", "--proc", "/proc"]
             words += ["--size", str(max(1 << 20, cage.memory // 4)), "--tmpfs", "/tmp"]  # noqa: S108
-            words += [*_mounts(cage, kept), "--chdir", str(cwd), "--"]
+            # Also what stands above those mounts: a file made there would be lost without a word.
+            words += [*_mounts(cage, kept), "--remount-ro", "/", "--chdir", str(cwd), "--"]
             if kept:
                 words += ["/bin/bash", "--norc", "--noprofile", "-c", _COMPARE, "sandbox"]
                 for path, fd in kept.items():
                     words += [str(fd), str(path)]
                 words.append("--")
-            env = {"TMPDIR": "/tmp"}  # noqa: S108 - the cage's own
+            env = temporary("/tmp")  # noqa: S108 - the cage's own
             fds = (filter_fd, *kept.values())
             yield Launch((*words, *argv), fds, {**limits(cage), "own": 1}, env)
 

@@ -18,7 +18,7 @@ from typing import Literal
 
 from ohmo.contracts.sandbox import Cage, Launch
 from ohmo.processes.confinement import ALL_FILES, NEEDED, READ, landlock_abi
-from ohmo.sandbox.limits import limits
+from ohmo.sandbox.limits import limits, temporary
 from ohmo.sandbox.seccomp import INTERNET, LOCAL, program
 
 # linux/landlock.h: what may be done with devices: write_file, read_file, truncate
@@ -61,7 +61,7 @@ class Landlock:
             rules = limits(cage)
             rules["landlock"] = [[path, rights] for path, rights in allowed]
             rules["seccomp"] = program(families).hex()
-            yield Launch(argv, rules=rules, env={"TMPDIR": str(own)})
+            yield Launch(argv, rules=rules, env=temporary(str(own)))
         finally:
             await asyncio.to_thread(partial(shutil.rmtree, own, ignore_errors=True))
 

@@ -1,4 +1,4 @@
-"""What every backend has the keeper hold a command to."""
+"""What every backend has the keeper hold a command to, and where its temporary files go."""
 
 from __future__ import annotations
 
@@ -26,4 +26,14 @@ def limits(cage: Cage) -> dict[str, Json]:
         "cpus": max(1, math.ceil(cage.cpus)),
         "pids": cage.pids + 4,  # with the backend's own
         "memory": cage.memory,
+    }
+
+
+def temporary(folder: str) -> dict[str, str]:
+    """For the environment: the home cannot be written to, so what programs only keep to be quicker
+    the next time goes where temporary files go."""
+    return {
+        "TMPDIR": folder,
+        "XDG_CACHE_HOME": f"{folder}/.cache",
+        "npm_config_cache": f"{folder}/.npm",
     }

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
@@ -197,17 +198,25 @@ class Walls:
         if self._sandbox is None:
             raise OSError("there is no sandbox")
         async with self._sandbox.launch(argv, cwd, cage) as launch:
-            yield launch
+            yield replace(launch, env={**launch.env, "PATH": self._path(cage)})
+
+    def _path(self, cage: Cage) -> str:
+        """Without folders that are not there: a shell stops at a program it may not open."""
+        there = (*cage.read, *cage.write)
+        folders = dict.fromkeys(filter(None, self._settings.path.split(":")))
+        return ":".join(each for each in folders if _below_any(_real(Path(each)), there))
 
     def _programs(self, home: Path, root: Path) -> Iterator[Path]:
         """Folders of programs that are no part of the system, and ohmo itself."""
         yield from (_real(home / name) for name in _TOOLS if os.path.lexists(f"{home}/{name}"))
+        found = list(map(_real, self._settings.installed))
         for folder in sorted(set(filter(os.path.isdir, self._settings.path.split(":")))):
             real = _real(Path(folder))
-            if real.name in ("bin", "sbin") and not _below_any(real, self._system):
-                yield real
+            if real.name in ("bin", "sbin", "shims") and not _below_any(real, self._system):
+                # a shim runs what lies beside its folder
+                found.append(real.parent if real.name == "shims" else real)
         above = {home, *home.parents, root, *root.parents}
-        yield from (each for each in map(_real, self._settings.installed) if each not in above)
+        yield from (each for each in found if each not in above)
 
     async def _find(self) -> Standing:
         self._standing = standing = await self._found()

@@ -35,8 +35,9 @@ _WALLS = re.compile(
     rb"Read-only file system|ermission denied|No such file|not permitted|[Nn]etwork|[Rr]esolv"
 )
 _CAGED = (
-    "\n[it ran in a sandbox: only the system and the workspace are there, only the workspace and"
-    " $TMPDIR can be written to, and there is no network without network: true]"
+    "\n[it ran in a sandbox: only the system, the workspace and what a rule or a person allowed by"
+    " name are there; only the workspace and $TMPDIR can be written to; there is no network without"
+    " network: true]"
 )
 
 
@@ -124,7 +125,8 @@ class Bash(PydanticTool):
         except OSError as error:
             return error_result(context, f"not run: {error.strerror or error}")
         text = job_report(ended, self._limits.bash_output, limit)
-        if ended.code and await self._is_caged() and _WALLS.search(ended.output.err.tail[-4_000:]):
+        said = ended.output.err.head + ended.output.err.tail
+        if ended.code and await self._is_caged() and _WALLS.search(said[-4_000:]):
             text += _CAGED
         text = blotted(text, context)
         result = error_result if ended.code != 0 else text_result
