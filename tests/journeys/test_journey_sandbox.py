@@ -143,7 +143,7 @@ async def test_what_a_rule_names_is_there_and_what_only_a_blanket_rule_covers_is
             folder.mkdir()
         (out / "there.txt").write_text("out there")
         (named / "there.txt").write_text("named there")
-        (tmp_path / ".ssh/key").write_text("secret")
+        (tmp_path / ".ssh/key").write_text("hunter2")
         (home.work / "a.txt").write_text("a")
         deep = "import os, sys; os.mkdir(sys.argv[1] + '/sub'); print('made')"
         (home.work / "deep.py").write_text(deep)
@@ -152,7 +152,7 @@ async def test_what_a_rule_names_is_there_and_what_only_a_blanket_rule_covers_is
     assert not (out / "b.txt").exists()
     assert "sandbox" in result(server.asked[1])
     assert ((named / "b.txt").read_text(), "named there" in result(server.asked[2])) == ("a", True)
-    assert "secret" not in result(server.asked[3])
+    assert "hunter2" not in result(server.asked[3])
 
 
 async def test_the_network_is_there_when_a_person_allowed_it_and_the_house_is_not(

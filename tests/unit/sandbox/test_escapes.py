@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import socket
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,7 +13,8 @@ import pytest
 
 from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE
 from ohmo.processes.job import Command, JobEnded, ProcessRunner, child_environment
-from ohmo.sandbox import bubblewrap, landlock
+from ohmo.sandbox import bubblewrap, landlock, seccomp
+from ohmo.sandbox.attempts import attempts
 from ohmo.sandbox.walls import CageSettings, Walls
 
 pytestmark = pytest.mark.needs("linux")
@@ -64,6 +67,35 @@ async def test_who_tries_to_get_out_does_not(ground: Ground) -> None:
     """Everything of ``ohmo.sandbox.attempts``."""
     standing = await ground.walls.standing()
     assert (standing.fell, standing.why) == (False, ())
+
+
+def test_the_same_ways_lead_out_where_there_are_no_walls(tmp_path: Path) -> None:
+    """Else nothing would be known by their failing. Of the system calls those that do no harm."""
+    outside, unix = tmp_path / "outside", tmp_path / "unix"
+    outside.write_text("secret")
+    with socket.create_server(("127.0.0.1", 0)) as door, ExitStack() as held:
+        for address in (str(unix), "\0ohmo-test-of-escapes"):
+            local = held.enter_context(closing(socket.socket(socket.AF_UNIX)))
+            local.bind(address)
+            local.listen()
+        calls = seccomp.numbers()
+        harmless = ("ptrace", "keyctl", "io_uring_setup", "bpf", "process_vm_readv", "kcmp")
+        order = {
+            "hidden": [],
+            "outside": str(outside),
+            "port": door.getsockname()[1],
+            "abstract": "ohmo-test-of-escapes",
+            "unix": str(unix),
+            "pid": os.getpid(),
+            "calls": {name: calls[name] for name in harmless},
+        }
+        ways = attempts(order)
+        for name in ("connect", "abstract socket", "unix socket", "signal", f"read {outside}"):
+            assert ways[name](), name
+        for name in ("processes outside", "root of a process", *harmless):
+            assert ways[name](), name
+        ways["write outside"]()
+    assert (tmp_path / "outside.new").read_text() == "x"
 
 
 @pytest.mark.parametrize(
