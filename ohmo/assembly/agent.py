@@ -120,11 +120,11 @@ def build_agent(
     jobs are made. ``largest``: bytes of one file a place can be shown. ``steps``: the log."""
     home = Path(environ.get("HOME", "~")).expanduser()
     host = Host(home, config.home.root, environ["PATH"])
-    snapshot = snapshot_of(config)
+    policies = Policies(snapshot_of(config), host)
     walls = build_walls(config, host)
     bench = Workbench(
         config.home.spill,
-        sensitive_of(snapshot, host),
+        sensitive_of(policies.present, host),
         limits=_limits(config),
         processes=ProcessRunner(sandbox=walls),
         walls=walls,
@@ -142,7 +142,6 @@ def build_agent(
     servers = build_servers(config, bench)
     tools, skipped = with_strangers(load_tools(bench), bench, () if config.safe else None)
     toolbox = catalogue(tools, servers)
-    policies = Policies(snapshot, host)
     gate = LayeredGate(policies.judging, grants)
     turns = around_turns(config, folders, home)
     executor = Executor(

@@ -118,8 +118,6 @@ async def started(
         house.status.ready = True
         if not still:
             group("model.warm", lambda: _warm(house))
-            if (walls := house.agent.workbench.walls) is not None:
-                group("sandbox.probe", walls.begin)
         if warnings:
             await house.notices.tell("store", " ".join(warnings))
         log.info("ready", provider=model.explanation, model=model.model, url=doors.url)
@@ -166,6 +164,7 @@ def _background_tasks(
         ("upkeep", lambda: let_go(config, house.store, house.environment.clock.before, tidy=tidy)),
         ("backups", lambda: keep_backups(config, house.notices, house.environment.clock)),
         *looking,
+        ("sandbox", lambda: _walled(house)),
         *_asking_hooks(house),
         *([] if calm else [("cron", house.clockwork.scheduler.run)]),
         ("channels", house.board.run),
@@ -213,6 +212,13 @@ async def _calm(house: House, longest: float) -> None:
             while starting():  # noqa: ASYNC110 - a few looks, once
                 await asyncio.sleep(0.02)
             await asyncio.sleep(0.1)  # the first poll goes out
+
+
+async def _walled(house: House) -> None:
+    """Tries the walls before somebody's first command would wait for that."""
+    if (walls := house.agent.workbench.walls) is not None:
+        await _calm(house, FIRST)
+        await walls.begin()
 
 
 async def _warm(house: House) -> None:

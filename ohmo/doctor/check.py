@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 
 from channels.contract import Manifest
 from channels.record import record
+from ohmo.assembly.walls import walls_tried
 from ohmo.config.home import Home
 from ohmo.config.load import Config
 from ohmo.cron.times import local_zone, zone_of
@@ -78,12 +79,6 @@ def _text(path: str) -> str:
         return ""
 
 
-def _walls(config: Config, environ: Mapping[str, str]) -> Walls:
-    from ohmo.assembly.walls import walls_tried
-
-    return walls_tried(config, environ)
-
-
 def _port_is_free(host: str, port: int) -> bool:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -118,7 +113,7 @@ class Machine:
     may_read: Callable[[Path], bool] = partial(os.access, mode=os.R_OK | os.X_OK)
     memory_share: Callable[[], float | None] = memory_share
     clock: Callable[[], float] = time.time
-    walls: Callable[[Config, Mapping[str, str]], Walls] = _walls
+    walls: Callable[[Config, Mapping[str, str]], Walls] = walls_tried
     user: int = field(default_factory=os.geteuid)
 
 

@@ -10,6 +10,7 @@ import resource
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 _PR_CAPBSET_DROP, _PR_SET_SECCOMP, _FILTER, _PR_SET_NO_NEW_PRIVS = 24, 22, 2, 38  # prctl(2)
@@ -39,7 +40,10 @@ def confine(rules: Mapping[str, Any]) -> None:
     if "cpus" in rules:
         have = sorted(os.sched_getaffinity(0))
         first = os.getpid() % len(have)
-        os.sched_setaffinity(0, [*have, *have][first : first + min(rules["cpus"], len(have))])
+        with suppress(
+            PermissionError
+        ):  # a unit of systemd may forbid it (@resources), and has its own
+            os.sched_setaffinity(0, [*have, *have][first : first + min(rules["cpus"], len(have))])
     for name, value in rules.get("rlimits", {}).items():
         _, hard = resource.getrlimit(kind := getattr(resource, f"RLIMIT_{name}"))
         most = value if hard == resource.RLIM_INFINITY else min(value, hard)

@@ -120,8 +120,10 @@ class Walls:
 
     async def begin(self) -> None:
         """With the daemon, whose last life may have left temporary files."""
-        await asyncio.to_thread(partial(shutil.rmtree, self._scratch, ignore_errors=True))
-        await self.standing()
+        if self._finding is None:  # before any command has such files
+            finding = self._find(shutil.rmtree)
+            self._finding = asyncio.create_task(finding, name="sandbox-probe")
+        await asyncio.shield(self._finding)
 
     async def standing(self) -> Standing:
         """Finds it when nobody has."""
@@ -218,7 +220,9 @@ class Walls:
         above = {home, *home.parents, root, *root.parents}
         yield from (each for each in found if each not in above)
 
-    async def _find(self) -> Standing:
+    async def _find(self, clean: Callable[..., None] | None = None) -> Standing:
+        if clean is not None:
+            await asyncio.to_thread(partial(clean, self._scratch, ignore_errors=True))
         self._standing = standing = await self._found()
         return standing
 

@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 
-from ohmo.sandbox import bubblewrap, landlock
 from tests.faults.daemon import until
 from tests.journeys.at_keyboard import Keyboard, keyboard
+from tests.parts import skip_without, there
 from tests.platforms.model.script import Asked, Call, Turn
 from tests.platforms.model.server import ModelServer
 
 pytestmark = [pytest.mark.needs("linux"), pytest.mark.timeout(300)]
-THERE = {"bubblewrap": bubblewrap.find() is not None, "landlock": landlock.why_not() == ""}
 EVERYTHING = {"allow": ["Bash", "Read", "Write", "Edit", "WebFetch"], "mode": "full_auto"}
 # Tries all that its order names, and writes down what succeeded.
 ATTACK = """
@@ -86,8 +85,10 @@ async def port_of(home: Keyboard) -> int:
 
 @pytest.fixture(params=["bubblewrap", "landlock"])
 def backend(request: pytest.FixtureRequest) -> str:
-    if not THERE[request.param]:
-        pytest.skip(f"{request.param} cannot run here")
+    if request.param == "bubblewrap" and not there("bwrap"):
+        skip_without("bwrap")
+    if request.param == "landlock" and not there("landlock"):
+        skip_without("landlock")
     return str(request.param)
 
 

@@ -13,12 +13,12 @@ import pytest
 
 from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE
 from ohmo.processes.job import Command, JobEnded, ProcessRunner, child_environment
-from ohmo.sandbox import bubblewrap, landlock, seccomp
+from ohmo.sandbox import seccomp
 from ohmo.sandbox.attempts import attempts
 from ohmo.sandbox.walls import CageSettings, Walls
+from tests.parts import skip_without, there
 
 pytestmark = pytest.mark.needs("linux")
-THERE = {"bubblewrap": bubblewrap.find() is not None, "landlock": landlock.why_not() == ""}
 
 
 class Ground:
@@ -58,8 +58,10 @@ class Ground:
 
 @pytest.fixture(params=["bubblewrap", "landlock"])
 def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Ground:
-    if not THERE[request.param]:
-        pytest.skip(f"{request.param} cannot run here")
+    if request.param == "bubblewrap" and not there("bwrap"):
+        skip_without("bwrap")
+    if request.param == "landlock" and not there("landlock"):
+        skip_without("landlock")
     return Ground(tmp_path, request.param)
 
 
@@ -143,19 +145,17 @@ async def test_random_paths_outside_can_be_neither_read_nor_written(ground: Grou
     assert {path.read_text() for path in files} == {"the secret"}
 
 
+@pytest.mark.needs("bwrap")
 async def test_what_programs_run_later_is_read_only(tmp_path: Path) -> None:
     """With bubblewrap only, as docs/security.md says."""
-    if not THERE["bubblewrap"]:
-        pytest.skip("bubblewrap cannot run here")
     ground = Ground(tmp_path, "bubblewrap")
     ended = await ground.run("echo x > .git/hooks/new; mv .git moved; rm .git/hooks/old")
     assert ended.code != 0
     assert [path.name for path in (ground.work / ".git/hooks").iterdir()] == ["old"]
 
 
+@pytest.mark.needs("bwrap")
 async def test_a_link_in_the_place_of_a_protected_folder_brings_nothing_in(tmp_path: Path) -> None:
-    if not THERE["bubblewrap"]:
-        pytest.skip("bubblewrap cannot run here")
     ground = Ground(tmp_path, "bubblewrap")
     (ground.work / ".claude").symlink_to(ground.home / ".ssh")
     ended = await ground.run("cat .claude/id_ed25519")
