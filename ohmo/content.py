@@ -110,11 +110,14 @@ def _read(path: Path, name: str, room: int) -> tuple[Part, int]:
     """And the room that is left."""
     # a pipe must not be waited for
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise Unfit(f"{_shown(name)}: neither a file nor a folder of files")
-        data = file.read(room + 1)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(room + 1)
+    finally:
+        os.close(descriptor)
     if len(data) > room:
         raise Unfit(f"it is larger than {MOST_BYTES >> 20} MiB")
     return Part(data, bool(status.st_mode & stat.S_IXUSR)), room - len(data)

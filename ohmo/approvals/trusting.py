@@ -49,7 +49,7 @@ class TrustDesk:
     ) -> Candidate:
         """Exactly the content that is there now. ``digest``: how it begins, as it was shown; what
         changed since is not allowed. Raises NothingToTrust, StoreError."""
-        if kind == "project" and folder is None and name.startswith("/"):
+        if kind in ("project", "hook") and folder is None and name.startswith("/"):
             folder = Path(name)
         there = [one for one in await self.waiting(folder) if (one.kind, one.name) == (kind, name)]
         fitting = {one.digest: one for one in there if one.digest.startswith(digest)}

@@ -11,6 +11,7 @@ from pathlib import Path
 from channels.contract import Address, Clock
 from channels.record import record
 from ohmo.ambient import Failpoint
+from ohmo.approvals.trusting import Candidates
 from ohmo.assembly.checkpoints import around_turns
 from ohmo.assembly.servers import build_servers
 from ohmo.assembly.tool_systems import systems_of
@@ -61,6 +62,11 @@ class AgentParts:
     skipped: tuple[str, ...]  # tools of other packages, a line for each
     hooks: HookRoom | None = None
     servers: McpServers | None = None  # None: none is configured
+
+    @property
+    def waiting(self) -> tuple[Candidates, ...]:
+        """What may wait to be trusted, beside skills."""
+        return () if self.hooks is None else (self.hooks.candidates,)
 
     def trial(self, workspace: Path) -> Trial:
         """Of calls, as they would be judged now."""

@@ -346,7 +346,7 @@ def build_control(
         setup=partial(_setup, config),
         tidying=agent.tidying,
         trial=agent.trial(config.workspace),
-        trusting=TrustDesk(store, agent.skills, config.workspace),
+        trusting=TrustDesk(store, agent.skills, config.workspace, agent.waiting),
         servers=agent.servers,
     )
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None

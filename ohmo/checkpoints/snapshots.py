@@ -11,7 +11,7 @@ import shutil
 import stat
 import time
 from collections.abc import Collection, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -25,6 +25,7 @@ from ohmo.checkpoints.theirs import MOST_INDEX, Theirs, content_of
 
 _LOOSE = 2_000  # objects, after which they are packed
 PLAIN = Path("/")  # single files outside of a repository count from here
+Look = Future[bytes]
 
 
 @record
@@ -78,8 +79,9 @@ class Snapshots:
                         if time.monotonic() > until:
                             raise CannotKeep("another checkpoint of it takes too long") from None
                         time.sleep(0.02)
-                for left in self.folder.glob("*.lock"):  # of a process that was killed
-                    left.unlink()
+                for kind in ("*.lock", "sharedindex_*"):
+                    for left in self.folder.glob(kind):  # of a process that was killed
+                        left.unlink()
                 objects = None if self._theirs is None else self._theirs.objects
                 git = Git(self.folder, self.root, self._path, until, objects)
                 self._furnish(git)
@@ -124,23 +126,22 @@ class Snapshots:
 
     def _of_folder(self, git: Git, bounds: Bounds, *, first: bool) -> Kept:
         assert self._theirs is not None
-        tracked = self._seed(git, self._theirs) if first else ()
         kept = json.loads(content_of(self.folder / "modes.json", MOST_INDEX) or b"{}")
-        modes, left = dict(kept), set[str]()
-        with ThreadPoolExecutor(1) as beside:  # git with many threads would take their cores away
-            listing = beside.submit(git, "ls-files", "-o", "-m", "-d", "-z", "--exclude-standard")
-            if first:  # it is theirs
-                modes = _permissions(self.root, tracked)
+        left = set[str]()
+        with ThreadPoolExecutor(2) as beside:
+            if first:
+                modes, looks = self._seed(git, self._theirs, beside)
             else:
+                modes, looks = dict(kept), _looks(git, beside)
                 left = self._follow(git, self._theirs)
-            listed = names(listing.result())
+            listed = [path for look in looks for path in names(look.result())]
         # What ends with a slash is a repository inside, with checkpoints of its own.
         changed = {path for path in listed if not path.endswith("/")} - left
         present = self._present(changed, modes, bounds)
         if gone := changed - present:
-            git("update-index", "--force-remove", "-z", "--stdin", told=lines_of(gone))
+            _update_index(git, "--force-remove", gone)
         if present:
-            git("update-index", "--add", "--replace", "-z", "--stdin", told=lines_of(present))
+            _update_index(git, "--add", present)
         if modes != kept:
             write_whole(self.folder / "modes.json", json.dumps(modes))
         # Blobs that a partial clone has not fetched are missing.
@@ -183,19 +184,23 @@ class Snapshots:
             raise CannotKeep(f"what is new in it has more than {bounds.size >> 20} MiB")
         return present
 
-    def _seed(self, git: Git, theirs: Theirs) -> list[str]:
-        """Begins with their index, which knows what has not changed. Returns what it has."""
+    def _seed(
+        self, git: Git, theirs: Theirs, beside: Executor
+    ) -> tuple[dict[str, int], Sequence[Look]]:
+        """Begins with their index, which knows what has not changed. Returns the permissions of
+        what it has, and what looks for changes."""
         self._copy_index(theirs)
         copy = self.folder / "theirs"
         if not copy.exists():
-            return []
+            return {}, _looks(git, beside)
+        looks = _looks(git, beside, "theirs")
         lines = git("ls-files", "-v", "-z", index="theirs")
         tracked = [line[2:] for line in names(lines)]
         usual = (b"\0" + lines).count(b"\0H ") == len(tracked)
         if usual and not theirs.converts(git, lines):
             shutil.copy2(copy, self.folder / "seeding")
             (self.folder / "seeding").replace(self.folder / "index")
-            return tracked
+            return _permissions(self.root, tracked), looks
         staged = git("ls-files", "-s", "-z", index="theirs")
         (self.folder / "seeding").unlink(missing_ok=True)
         git("update-index", "-z", "--index-info", told=staged, index="seeding")
@@ -203,7 +208,8 @@ class Snapshots:
         refresh = ["git", "update-index", "-q", "--refresh", "--unmerged"]
         run(refresh, self.root, git.environment("seeding"), until=git.until)
         (self.folder / "seeding").replace(self.folder / "index")
-        return tracked
+        looks = _looks(git, beside)  # what theirs says is not what lies there
+        return _permissions(self.root, tracked), looks
 
     def _follow(self, git: Git, theirs: Theirs) -> set[str]:
         """Keeps of what is ignored exactly what their index has: that is tracked all the same.
@@ -215,10 +221,10 @@ class Snapshots:
         copied = (self.folder / "theirs").exists()
         wanted = set(names(git(*asked, index="theirs"))) if copied else set[str]()
         if gone := ours - wanted:
-            git("update-index", "--force-remove", "-z", "--stdin", told=lines_of(gone))
+            _update_index(git, "--force-remove", gone)
         more = {path for path in wanted - ours if status_of(self.root, path) is not None}
         if more:
-            git("update-index", "--add", "--replace", "-z", "--stdin", told=lines_of(more))
+            _update_index(git, "--add", more)
         return gone
 
     def _copy_index(self, theirs: Theirs) -> bool:
@@ -300,6 +306,21 @@ class Snapshots:
 
     def _loose(self) -> list[Path]:
         return [each for each in (self.folder / "objects").glob("??") if each.is_dir()]
+
+
+def _looks(git: Git, beside: Executor, index: str = "index") -> Sequence[Look]:
+    """Begin to look for files that are not as an index says, new ones beside the others: git with
+    many threads for one of the two would take the core of the other."""
+    new = ("ls-files", "-o", "-z", "--exclude-standard")
+    others = ("ls-files", "-m", "-d", "-z")
+    return [beside.submit(git, *look, index=index) for look in (new, others)]
+
+
+def _update_index(git: Git, how: str, paths: Collection[str]) -> None:
+    """Writes a small index beside one that many share (git-update-index(1), "Split index"): that of
+    a large tree takes as long to write as to find what has changed."""
+    split = ("-c", "core.splitIndex=true")
+    git(*split, "update-index", how, "--replace", "-z", "--stdin", told=lines_of(paths))
 
 
 def status_of(root: Path, path: str) -> os.stat_result | None:

@@ -10,6 +10,7 @@ from typing import Literal, Protocol, get_args
 from channels.record import record
 from ohmo.contracts.agent import Event
 from ohmo.contracts.messages import Json, ToolCall, ToolResult
+from ohmo.contracts.trust import Candidate
 
 HookEvent = Literal[
     "session_start",
@@ -60,6 +61,10 @@ class HookWord:
 
 
 class Hooks(Protocol):
+    def none_in(self, cwd: Path, /) -> bool:
+        """Cheap: nobody has to be asked about work in this folder."""
+        ...
+
     async def before(self, what: Hooked) -> HookWord:
         """Once for each call, before it is judged. Raises nothing: what fails is a block."""
         ...
@@ -85,6 +90,6 @@ class HookRoom(Hooks, Protocol):
         """Until cancelled: tells those that nobody waits for."""
         ...
 
-    async def watch(self) -> None:
-        """Until cancelled: takes changed files."""
+    async def candidates(self, folder: Path) -> list[Candidate]:
+        """Hooks of a project that nobody allowed, for work in this folder."""
         ...

@@ -147,9 +147,10 @@ def _background_tasks(
     if tidying is not None and schedule is not None and not calm:
         work = partial(consolidate, tidying, schedule, house.notices, clock)
         looking = [("consolidation", work)]
-    servers = house.agent.servers
+    servers, hooks = house.agent.servers, house.agent.hooks
     return [
         *([("mcp", servers.run)] if servers is not None else []),
+        *([("hooks", hooks.run)] if hooks is not None else []),
         ("bus", house.bus.run),
         ("questions", house.questions.run),
         ("sessions", house.pool.run),
@@ -165,19 +166,9 @@ def _background_tasks(
         ("backups", lambda: keep_backups(config, house.notices, house.environment.clock)),
         *looking,
         ("sandbox", lambda: _walled(house)),
-        *_asking_hooks(house),
         *([] if calm else [("cron", house.clockwork.scheduler.run)]),
         ("channels", house.board.run),
     ]
-
-
-def _asking_hooks(house: House) -> list[tuple[str, Callable[[], Awaitable[object]]]]:
-    """Nothing, where nobody wrote any."""
-    room = house.agent.hooks
-    if room is None:
-        return []
-    events = partial(follow, "hooks", partial(house.bus.outbound.listen, "hooks"), room.hear)
-    return [("hooks", room.run), ("hooks.watch", room.watch), ("hooks.events", events)]
 
 
 @asynccontextmanager

@@ -67,6 +67,8 @@ async def ask_hooks(
         async def ask(_: Emit[None]) -> None:
             call = open_call.call
             context = ledger.call_context(call, lambda _: None)
+            if hooks.none_in(context.cwd):
+                return
             prepared = prepare(call, context)
             again = isinstance(prepared, Prepared) and prepared.footprint.effect == "once"
             if isinstance(prepared, Refusal) or (open_call.started and again):

@@ -10,7 +10,7 @@ from ohmo.contracts.provider import AskOnce
 from ohmo.contracts.trust import Trusts
 from ohmo.hooks.acting import Acting, Asking
 from ohmo.hooks.desk import HookDesk, Present
-from ohmo.hooks.files import HookFiles
+from ohmo.hooks.files import HookFiles, Tell
 
 
 def build(
@@ -19,7 +19,8 @@ def build(
     asking: tuple[AskOnce, str],
     present: Callable[[str], Awaitable[tuple[str, Path] | None]],
     redact: Callable[[str], str],
-    trusts: Trusts | None,
+    trusts: Trusts,
+    tell: Tell,
 ) -> HookRoom:
     """``asking``: the chain and the smallest model of it. ``present``: session and folder of a
     thread."""
@@ -29,4 +30,4 @@ def build(
         return Present(*found) if found is not None else None
 
     acting = Acting(home / "spill" / "hooks", environ, Asking(*asking))
-    return HookDesk(HookFiles(home, trusts), acting, find, redact)
+    return HookDesk(HookFiles(home, trusts, tell), acting, find, redact)

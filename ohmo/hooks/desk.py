@@ -1,21 +1,19 @@
-"""Asks the hooks before a tool runs, tells the others of what happened, and takes a changed file at
-once."""
+"""Asks the hooks before a tool runs, and tells the others of what happened."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import structlog
 
 from channels.record import Recent, record
 from ohmo.contracts.agent import CompactionProgress, Event, TurnEnded, TurnStarted
 from ohmo.contracts.hooks import OWN_FILE, Hooked, HookWord
-from ohmo.discovery import load
+from ohmo.contracts.trust import Candidate
 from ohmo.hooks.acting import Acting
 from ohmo.hooks.answer import Said, read
 from ohmo.hooks.files import HookFiles
@@ -26,9 +24,7 @@ from ohmo.lifecycle import failure_of
 log = structlog.get_logger("ohmo.hooks")
 WAITING = 256  # events that nobody waits for
 AT_ONCE = 4
-SETTLED = 0.2  # seconds in which a written file must not change any more
 _SESSIONS = 4096  # of which is known that they began
-Watch = Callable[..., AsyncIterator[object]]
 
 
 @record
@@ -63,6 +59,12 @@ class HookDesk:
         self._waiting: asyncio.Queue[Hooked] = asyncio.Queue(WAITING)
         self._sessions = Recent[str, str](_SESSIONS)
         self.dropped = 0
+
+    def none_in(self, _: Path) -> bool:
+        return False
+
+    async def candidates(self, folder: Path) -> list[Candidate]:
+        return await self._files.candidates(folder)
 
     async def before(self, what: Hooked) -> HookWord:
         """One after the other, each with what the last one made of the call; the first block ends
@@ -131,29 +133,6 @@ class HookDesk:
                 for each in await self._placed(await self._waiting.get()):
                     await width.acquire()
                     group.create_task(tell(each), name="hooks.observe")
-
-    async def watch(self) -> None:
-        """Until cancelled: takes what is written to the owner's file, once it is still."""
-        awatch = cast("Watch", load("watchfiles:awatch"))
-        name, folder = self._files.path.name, self._files.path.parent
-
-        def ours(_: object, path: str) -> bool:
-            return Path(path).name == name
-
-        self._files.reload()  # what was written before anybody watched
-        async for _ in awatch(folder, watch_filter=ours, recursive=False):
-            before = None
-            while before != (now := await asyncio.to_thread(self._stamp)):
-                before = now
-                await asyncio.sleep(SETTLED)
-            self._files.reload()
-
-    def _stamp(self) -> tuple[int, int, int] | None:
-        try:
-            found = self._files.path.stat()
-        except OSError:
-            return None
-        return found.st_ino, found.st_size, found.st_mtime_ns
 
     async def _placed(self, what: Hooked) -> list[Hooked]:
         """With session and folder, where the event did not bring them; the first turn of a session

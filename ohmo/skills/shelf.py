@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Literal
 
 from channels.record import record
@@ -171,7 +172,9 @@ class Skills:
                     or await self._trusts.trusted("skill", skill.name, skill.digest)
                 )
                 if not trusted:
-                    how = f"ohmo trust allow skill {_quoted(skill.name)}"
+                    how = f"ohmo trust allow skill {quote(skill.name)}"
+                    if entry.source == "project":
+                        how += f" --folder {quote(root)}"
                     entry = replace(entry, state="untrusted", why=f"nobody trusts it yet: {how}")
                 elif entry.state == "broken":
                     pass
@@ -244,7 +247,3 @@ def _programs(skill: Skill) -> str:
 
 def _plain(name: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in name)[:80]
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"' if " " in name else name

@@ -254,6 +254,7 @@ BROAD = {  # the named boundaries where everything may be caught, each with its 
     "ohmo/engine/executor.py": "tool execution: every exit is a value",
     "ohmo/gateway/switchboard.py": "channel supervision",
     "ohmo/bus.py": "one batch that cannot be stored must not make every channel deaf",
+    "ohmo/hooks/files.py": "whatever a project of somebody else's holds",
     "ohmo/discovery.py": "import of a package of somebody else's",
     "channels/registry.py": "import of a package of somebody else's",
     "ohmo/worker.py": "worker main",

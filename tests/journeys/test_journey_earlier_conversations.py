@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from ohmo.contracts.turns import SESSIONS
+from tests.faults.daemon import until
 from tests.journeys.at_keyboard import Keyboard, keyboard
 from tests.platforms.model.script import Call, Turn
 from tests.platforms.model.server import ModelServer
@@ -123,3 +125,38 @@ async def test_an_exported_conversation_says_who_said_what_and_no_secret(tmp_pat
         assert text.count("and so on") < 40
         assert person["text"].startswith("what is in the notes, ")
         assert (answer["who"], answer["text"][:6]) == ("ohmo", "it is ")
+
+
+async def test_of_many_conversations_those_unused_longest_go_and_are_said_to_be_gone(
+    tmp_path: Path,
+) -> None:
+    """By the last one that was gone on with they are counted, not by the one that began first."""
+    server = ModelServer()
+    async with keyboard(tmp_path, server) as home:
+        thread = await begun(home, "subject 0")
+
+        async def say(text: str) -> None:
+            message = {"text": text, "thread": thread}
+            status, _ = await home.daemon.call("POST", "/api/v1/messages", message)
+            assert status == 202
+
+        for number in range(1, SESSIONS):
+            await say("/new")
+            await say(f"subject {number}")
+        await until("all is answered", home.daemon.idle)
+        assert len(server.asked) == SESSIONS
+        assert "This goes on: " in await says(home, thread, "/resume 63")  # subject 0
+        for number in range(SESSIONS, SESSIONS + 4):
+            await say("/new")
+            await say(f"subject {number}")
+        await until("all is answered", home.daemon.idle)
+
+        listed = await says(home, thread, "/resume")
+        assert f"and {SESSIONS - 11} older ones" in listed
+        assert f"`/resume` lists {SESSIONS - 1} here" in await says(home, thread, "/resume 64")
+        assert "In no earlier conversation" in await says(home, thread, '/resume "subject 3"')
+        assert "This goes on: " in await says(home, thread, '/resume "subject 0"')
+        await says(home, thread, "still here")
+        told = json.dumps(conversation(server))
+        assert "subject 0" in told
+        assert "subject 1" not in told

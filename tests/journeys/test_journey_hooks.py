@@ -95,22 +95,67 @@ async def test_a_half_written_file_during_a_turn_keeps_the_old_hooks_and_a_whole
         write(home, hook("no", BAD["blocks"][0], timeout=10))
         await home.daemon.start()
         (home.home / "hooks.yaml").write_text("hooks:\n  - name: [")
-        log = home.home / "logs" / "ohmo.jsonl"
-
-        async def kept() -> bool:
-            return "hooks_kept" in log.read_text()
-
-        await until("the half is seen", kept)
         assert (await home.ohmo("-p", "make it", "--allow", "Bash")).out.strip() == "refused"
         assert "hook no" in results(server.asked[1])[-1]
+        assert "hooks_kept" in (home.home / "logs" / "ohmo.jsonl").read_text()
         write(home)
-
-        async def loaded() -> bool:
-            return "hooks_loaded" in log.read_text()
-
-        await until("the whole one counts", loaded)
         assert (await home.ohmo("-p", "make it", "--allow", "Bash")).out.strip() == "done"
         assert (home.work / "made").exists()
+
+
+async def test_hooks_of_a_project_are_asked_once_exactly_they_are_allowed(tmp_path: Path) -> None:
+    """In a house that began without any hook; over a restart; until one byte changes."""
+    call = Turn(calls=(Call("Bash", {"command": "touch made"}),))
+    server = ModelServer([turn for _ in range(5) for turn in (call, Turn(text="so be it"))])
+    async with keyboard(tmp_path, server) as home:
+        script = home.work / "ci" / "guard.sh"
+        handler = {"type": "command", "command": '"$CLAUDE_PROJECT_DIR"/ci/guard.sh'}
+        begins = {"type": "command", "command": "touch began"}
+        written = {
+            "hooks": {
+                "PreToolUse": [{"matcher": "Bash", "hooks": [handler]}],
+                "SessionStart": [{"hooks": [begins]}],
+            }
+        }
+        (home.work / ".claude").mkdir()
+        (home.work / ".claude" / "settings.json").write_text(json.dumps(written))
+        script.parent.mkdir()
+        script.write_text("#!/bin/sh\necho not on a friday >&2; exit 2\n")
+        script.chmod(0o755)
+
+        async def refused() -> bool:
+            (home.work / "made").unlink(missing_ok=True)
+            assert (await home.ohmo("-p", "make it", "--allow", "Bash")).out.strip() == "so be it"
+            return "not on a friday" in results(server.asked[-1])[-1]
+
+        assert not await refused()
+        assert (home.work / "made").exists()
+        assert "brings hooks, which do not run" in str(home.daemon.rows("SELECT body FROM outbox"))
+        listed = await home.ohmo("trust", "list")
+        assert f"hook {home.work} waits: it runs pre_tool_use" in listed.out
+        assert "ohmo trust allow hook" in (await home.ohmo("hooks", "list")).err
+        allowed = await home.ohmo("trust", "allow", "hook", str(home.work))
+        assert allowed.code == 0, allowed.err
+        assert await refused()
+        assert not (home.work / "made").exists()
+        await home.daemon.kill()
+        await home.daemon.start()
+        assert await refused()
+
+        async def began() -> bool:
+            return (home.work / "began").exists()
+
+        await until("the session is told of", began)
+        rows = json.loads((await home.ohmo("hooks", "list", "--json")).out)["hooks"]
+        assert {row["counts"] for row in rows} == {"yes"}
+        script.write_text("#!/bin/sh\nexit 0 # changed\n")
+        assert not await refused()
+        assert "nobody allowed what is there" in (await home.ohmo("doctor")).out
+        assert (await home.ohmo("trust", "allow", "hook", str(home.work))).code == 0
+        assert (await home.ohmo("trust", "revoke", "hook", str(home.work))).code == 0
+        (home.work / "began").unlink()
+        assert not await refused()
+        assert not (home.work / "began").exists()
 
 
 async def test_one_command_without_a_daemon_asks_the_hooks_too(tmp_path: Path) -> None:
@@ -169,13 +214,13 @@ async def test_hooks_are_listed_tried_and_examined(tmp_path: Path) -> None:
         }
         (home.work / ".claude" / "settings.json").write_text(json.dumps(theirs))
         listed = json.loads((await home.ohmo("hooks", "list", "--json")).out)
-        assert [row["counts"] for row in listed["hooks"]] == ["yes", "not yet"]
+        assert [row["counts"] for row in listed["hooks"]] == ["yes", "no"]
         doctor = (await home.ohmo("doctor")).out
-        assert "hooks in .claude/settings.json" in doctor
+        assert f"hooks of {home.work} do not run" in doctor
         (home.home / "hooks.yaml").write_text("hooks: 7")
         assert "expected a list" in (await home.ohmo("doctor")).out
 
 
 def test_without_hooks_nothing_of_them_is_imported() -> None:
-    text = "import sys, ohmo.daemon.startup; print([m for m in sys.modules if m.startswith(('ohmo.hooks', 'watchfiles'))])"
+    text = "import sys, ohmo.daemon.startup; print([m for m in sys.modules if m.startswith('ohmo.hooks')])"
     assert run_process(sys.executable, "-c", text, code=0, cwd=ROOT).stdout.strip() == "[]"

@@ -47,8 +47,9 @@ def list_(as_json: bool) -> None:
     own = read_file(config.home.root / OWN_FILE, OWN_FILE) or HookFile()
     found = project(config.workspace)
     theirs = found.file if found is not None else HookFile()
+    allowed = found is not None and _allowed(str(found.root), found.digest)
     rows: list[dict[str, Any]] = []
-    for file, counts in ((own, "yes"), (theirs, "not yet")):
+    for file, counts in ((own, "yes"), (theirs, "yes" if allowed else "no")):
         rows += [
             {
                 "name": hook.name,
@@ -69,8 +70,24 @@ def list_(as_json: bool) -> None:
         click.echo(as_json_text({"hooks": rows, "findings": notes, "project_digest": digest}))
         return
     print_rows(rows, _COLUMNS, f"there are no hooks; docs/hooks.md says what {OWN_FILE} may hold")
+    if theirs.hooks and not allowed:
+        notes.append(
+            f"hooks of {config.workspace} do not run; look into them, then: ohmo trust allow hook"
+            f" {config.workspace}"
+        )
     for line in notes:
         click.echo(f"note: {clean(line)}", err=True)
+
+
+def _allowed(project: str, digest: str) -> bool:
+    from ohmo.cli.connect import connect_or_open
+
+    rows: list[dict[str, Any]] = connect_or_open(None).get("/api/v1/trust")["trusts"]
+    return any(
+        (row["kind"], row["name"], row["digest"]) == ("hook", project, digest)
+        and row["revoked_at"] is None
+        for row in rows
+    )
 
 
 @COMMAND.command()

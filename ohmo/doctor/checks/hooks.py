@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 from ohmo.config.load import Config
 from ohmo.contracts.hooks import OWN_FILE
-from ohmo.doctor.check import Check, Facts, Finding, config, needs, note, ok, problem, warning
-from ohmo.hooks.files import PROJECT_FILES, read_file
+from ohmo.database.migrations import NewerSchema
+from ohmo.database.writer import run
+from ohmo.doctor.check import (
+    Check,
+    Facts,
+    Finding,
+    config,
+    needs,
+    note,
+    ok,
+    problem,
+    skipped,
+    warning,
+)
+from ohmo.hooks.files import project, read_file
+from ohmo.store.trusts import trusted
+from ohmo.storefile import inspection
 
 
 def readable(facts: Facts) -> Finding:
@@ -29,16 +47,24 @@ def counterparts(facts: Facts) -> Finding:
 
 
 @needs(config)
-def projects(_: Facts, config: Config) -> Finding:
-    """Looked at by name only: whatever stands in a project was written by anybody."""
-    found = [name for name in PROJECT_FILES if (config.workspace / name).is_file()]
-    if not found:
+def projects(facts: Facts, config: Config) -> Finding:
+    found = project(config.workspace)
+    if found is None:
         return ok()
-    return note(
-        f"hooks in {', '.join(found)} of {config.workspace} do not run: those of a project come in"
-        " a later version",
-        f"write those you want into {OWN_FILE}",
-    )
+    path = facts.database
+    allowed = False
+    if found.digest and path is not None and path.exists():
+        try:
+            with closing(inspection.reading(path)) as connection:
+                allowed = bool(run(connection, trusted("hook", str(found.root), found.digest)))
+        except (sqlite3.Error, NewerSchema):
+            return skipped("the store cannot be read; see store.sound")
+    lines = found.file.findings
+    if allowed and not lines:
+        return ok(f"{len(found.file.hooks)} of {config.workspace}, allowed")
+    if not allowed:
+        lines = (f"hooks of {config.workspace} do not run: nobody allowed what is there", *lines)
+    return note("; ".join(lines), "ohmo trust list shows them, docs/hooks.md what works here")
 
 
 CHECKS = (

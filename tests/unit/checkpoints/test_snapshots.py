@@ -394,6 +394,30 @@ async def test_what_changed_in_the_second_of_the_index_is_seen(rig: Rig, tmp_pat
     assert (folder / "a").read_text() == "2"
 
 
+@pytest.mark.parametrize("broken", ["index", "sharedindex.*"])
+async def test_an_index_of_ours_that_is_damaged_is_made_again(
+    rig: Rig, tmp_path: Path, broken: str
+) -> None:
+    folder = repository(tmp_path / "r", {f"d/{number}": "1" for number in range(20)})
+    write(folder / "new", "1")
+    await rig.begins("t1", folder)
+    await rig.turns.after("t1")
+    own = rig.snapshots(folder).folder
+    left = own / "sharedindex_a1b2c3"  # of a process that was killed
+    left.touch()
+    found = list(own.glob(broken))
+    assert found
+    for each in found:
+        each.write_bytes(b"x")
+    assert await rig.begins("t2", folder) == ()
+    write(folder / "new", "2")
+    write(folder / "d/7", "2")
+    await rig.turns.after("t2")
+    await rig.undo()
+    assert (folder / "new").read_text() == (folder / "d/7").read_text() == "1"
+    assert not left.exists()
+
+
 @pytest.mark.parametrize("first", [True, False])
 async def test_what_only_has_another_time_is_not_new(tmp_path: Path, first: bool) -> None:
     """As in a copy of a repository: more than may be new in one checkpoint, and nothing of it is."""

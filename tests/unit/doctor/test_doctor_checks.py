@@ -351,7 +351,7 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
         "docs/hooks.md",
         frozenset(),
     ),
-    "hooks.project": (hooks_of_a_project, "into hooks.yaml", frozenset()),
+    "hooks.project": (hooks_of_a_project, "ohmo trust list", frozenset()),
     "home.mode": (mode("", 0o755), "chmod go=", frozenset()),
     "home.folder_modes": (mode("state", 0o755), "chmod go=", frozenset()),
     "home.database_mode": (mode("ohmo.db", 0o644), "chmod go=", frozenset()),

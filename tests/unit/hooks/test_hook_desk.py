@@ -28,7 +28,7 @@ from ohmo.contracts.trust import Kind, Trust
 from ohmo.hooks.acting import Acting, Asking
 from ohmo.hooks.answer import Raw, read
 from ohmo.hooks.desk import WAITING, HookDesk, Present
-from ohmo.hooks.files import HookFiles, project
+from ohmo.hooks.files import HookFiles
 from ohmo.hooks.hook import Hook, Program
 
 CALL = ToolCall("t.1", "Bash", {"command": "ls"}, "")
@@ -68,7 +68,8 @@ class Room:
             self.write(*hooks)
         self.asked: list[ModelRequest] = []
         self.answer = answer
-        self.files = HookFiles(self.home, trusts)
+        self.told: list[str] = []
+        self.files = HookFiles(self.home, trusts or Trusting(), self._tell)
         self.present = Present("thread.0", self.work)
         environ = {"PATH": os.environ["PATH"], "SECRET_KEY": "sk-1", "TOKEN": "t0k"}
         acting = Acting(self.home / "spill" / "hooks", environ, Asking(self._ask, "small"))
@@ -82,6 +83,9 @@ class Room:
         return Reply(
             ModelStep((Text(self.answer),), "small", "end"), Usage("small", "hook", 1, 0, 0, 1, 1)
         )
+
+    async def _tell(self, _: str, text: str) -> None:
+        self.told.append(text)
 
     async def _present(self, thread: str) -> Present | None:
         return self.present
@@ -161,7 +165,6 @@ async def test_what_is_not_a_plain_word_blocks_here_and_only_warns_there(
             "timeout": 0.5 if "sleep" in text else 10,
         },
     )
-    room.files.reload()
     plain = await room.desk.before(room.what())
     assert bool(plain.block) is (why in ("never", "no"))
 
@@ -192,7 +195,6 @@ async def test_rewrites_chain_in_order_and_the_first_block_ends_it(tmp_path: Pat
         python("import sys; sys.exit(2)", "stop"),
         python("open('ran', 'w')", "late"),
     )
-    room.files.reload()
     assert (await room.desk.before(room.what())).by == "stop"
     assert not (room.work / "ran").exists()
 
@@ -203,7 +205,6 @@ async def test_imported_words_count_as_documented(tmp_path: Path) -> None:
     async def said(**specific: Any) -> Any:
         text = json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse", **specific}})
         settings(room.home, {"type": "command", "command": f"cat > seen.json; echo '{text}'"})
-        room.files.reload()
         return await room.desk.before(room.what())
 
     assert (await said(permissionDecision="deny", permissionDecisionReason="no")).block == "no"
@@ -353,30 +354,45 @@ async def test_sessions_and_turns_are_told_once_each(tmp_path: Path) -> None:
 async def test_a_half_written_file_keeps_the_old_set_and_says_so_once(tmp_path: Path) -> None:
     room = Room(tmp_path, python("import sys; sys.exit(2)"))
     file = room.home / "hooks.yaml"
-    watching = asyncio.create_task(room.desk.watch())
-    await asyncio.sleep(0.3)
     with structlog.testing.capture_logs() as logs:
         for text in ("hooks:\n  - name: [", "", "hooks:\n  - name: ["):
             file.write_text(text)
-            await asyncio.sleep(1.0)
-            assert (await room.desk.before(room.what())).by == "one"
-    assert [line["event"] for line in logs].count("hooks_kept") in (2, 3)
+            for _ in range(2):
+                assert (await room.desk.before(room.what())).by == "one"
+    assert [line["event"] for line in logs].count("hooks_kept") == 3
     room.write(python("import sys; sys.exit(2)", "two"))
-    await until(lambda: room.files.own.hooks[0].name == "two")
+    assert (await room.desk.before(room.what())).by == "two"
     file.unlink()
-    await until(lambda: not room.files.own.hooks)
     assert (await room.desk.before(room.what())).block == ""
-    watching.cancel()
-    await asyncio.wait([watching])
+
+
+async def test_a_file_that_is_being_written_counts_once_it_is_still(tmp_path: Path) -> None:
+    """Also where an editor takes the old one away first; meanwhile the old hooks are asked."""
+    room = Room(tmp_path, python("import sys; sys.exit(2)"))
+    file = room.home / "hooks.yaml"
+    whole = yaml.safe_dump({"hooks": [python("import sys; sys.exit(2)", "two")]})
+
+    async def write() -> None:
+        file.unlink()
+        await asyncio.sleep(0.1)
+        for end in range(0, len(whole), 8):
+            with file.open("a") as opened:
+                opened.write(whole[end : end + 8])
+            await asyncio.sleep(0.02)
+
+    writing = asyncio.create_task(write())
+    await asyncio.sleep(0.05)
+    assert (await room.desk.before(room.what())).by == "two"
+    await writing
 
 
 async def test_a_broken_file_at_the_start_lets_no_tool_run(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "hooks.yaml").write_text("hooks: 7")
     room = Room(tmp_path)
-    assert "hooks.yaml:1: hooks: expected a list" in (await room.desk.before(room.what())).block
+    for _ in range(2):
+        assert "hooks.yaml:1: hooks: expected a list" in (await room.desk.before(room.what())).block
     room.write(python("pass"))
-    room.files.reload()
     assert (await room.desk.before(room.what())).block == ""
 
 
@@ -406,16 +422,98 @@ async def test_hooks_of_a_project_run_only_while_exactly_they_are_trusted(tmp_pa
         return bool((await room.desk.before(room.what())).block)
 
     assert not await blocked()
-    found = project(room.work)
-    assert found is not None
-    await trusts.allow("hook", str(room.work), found.digest, "ada")
+    assert not await blocked()
+    (waits,) = await room.desk.candidates(room.work)
+    assert (waits.kind, waits.name) == ("hook", str(room.work))
+    assert "no.sh" in waits.may
+    assert len(room.told) == 1
+    assert "nobody allowed" in room.told[0]
+    await trusts.allow("hook", waits.name, waits.digest, "ada")
     assert await blocked()
+    assert await room.desk.candidates(room.work) == []
     script.write_text("exit 2 #\n")
     assert not await blocked()
+    assert len(room.told) == 2
     script.write_text("exit 2\n")
     assert await blocked()
+    (script.parent / "other.sh").write_text("")
+    assert not await blocked()
+    (script.parent / "other.sh").unlink()
     await trusts.revoke("hook", str(room.work))
     assert not await blocked()
+
+
+@pytest.mark.parametrize(
+    ("command", "counts"),
+    [
+        ("sh check", True),
+        ("/usr/bin/env python3.11 check", True),
+        ('bash -c "./check --all"', True),
+        ("$CLAUDE_PROJECT_DIR/check", False),  # not executable: it would not run
+        ("touch check", False),
+        ("prettier --write check", False),
+    ],
+)
+async def test_programs_of_a_project_belong_to_what_is_trusted_and_what_they_work_on_does_not(
+    tmp_path: Path, command: str, counts: bool
+) -> None:
+    room = Room(tmp_path)
+    (room.work / ".ohmo").mkdir()
+    written = {"hooks": [{"on": "turn_end", "command": command}]}
+    (room.work / ".ohmo" / "hooks.yaml").write_text(json.dumps(written))
+    (before,) = await room.desk.candidates(room.work)
+    (room.work / "check").write_text("x")
+    (after,) = await room.desk.candidates(room.work)
+    assert (before.digest != after.digest) == counts
+
+
+@pytest.mark.parametrize(
+    "what", ["garbage", "pipe", "folder", "deep", "alias", "many", "large", "link", "odd name"]
+)
+async def test_whatever_a_project_holds_breaks_no_turn_and_can_be_no_more_than_looked_at(
+    tmp_path: Path, what: str
+) -> None:
+    room = Room(tmp_path)
+    file = room.work / ".claude" / "settings.json"
+    folder = room.work / ".claude" / "hooks"
+    folder.mkdir(parents=True)
+    handler = {"type": "command", "command": "sh .claude/hooks/a.sh"}
+    file.write_text(json.dumps({"hooks": {"PreToolUse": [{"hooks": [handler]}]}}))
+    own = room.work / ".ohmo" / "hooks.yaml"
+    own.parent.mkdir()
+    match what:
+        case "garbage":
+            file.write_bytes(b"\x00\xff{")
+        case "pipe":
+            file.unlink()
+            os.mkfifo(file)
+            os.mkfifo(folder / "a.sh")
+        case "folder":
+            own.mkdir()
+        case "deep":
+            file.write_text("[" * 200_000)
+        case "alias":
+            levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 40)]
+            own.write_text("\n".join(["a0: &a0 x", *levels, "hooks: *a39"]))
+        case "many":
+            for number in range(2_100):
+                (folder / f"f{number}").touch()
+        case "large":
+            with (folder / "a.sh").open("wb") as opened:
+                opened.truncate(40 << 20)
+        case "link":
+            (folder / "a.sh").symlink_to("/dev/zero")
+        case _:
+            (folder / os.fsdecode(b"\xff\n.sh")).touch()
+    began = time.monotonic()
+    assert (await room.desk.before(room.what())).block == ""
+    waiting = await room.desk.candidates(room.work)
+    assert all(len(one.digest) == 64 for one in waiting)
+    assert bool(waiting) == (
+        what in ("garbage", "folder", "pipe", "deep", "alias", "link", "odd name")
+    )
+    assert len(room.told) == 1
+    assert time.monotonic() - began < 10
 
 
 @given(

@@ -274,3 +274,15 @@ def test_a_bound_holds_for_all_files_together(tmp_path: Path) -> None:
     folder = skill(tmp_path, "x", a=half, b=half)
     with pytest.raises(Unfit, match="larger than"):
         content_of(folder)
+
+
+def test_what_is_no_file_is_not_left_open(tmp_path: Path) -> None:
+    folder = skill(tmp_path, "x")
+    (folder / "sub").mkdir()
+    (folder / "link").symlink_to("sub")
+    os.mkfifo(folder / "zz")
+    before = list(Path("/proc/self/fd").iterdir())
+    for _ in range(20):
+        with pytest.raises(Unfit, match="neither a file nor"):
+            content_of(folder)
+    assert len(list(Path("/proc/self/fd").iterdir())) <= len(before)
