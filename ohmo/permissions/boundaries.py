@@ -219,9 +219,10 @@ def _paths(simple: Simple, opened: Reading, cwd: str) -> list[str]:
     return [resolved(word, cwd) for word in words if word != "/dev/null"]
 
 
-def followed_to(path: str, sensitive: SensitivePaths, aliases: FileAliases) -> str:
+def followed_to(path: str, sensitive: SensitivePaths, aliases: FileAliases) -> tuple[str, bool]:
     """``path`` absolute and resolved: the first sensitive file that a program comes to which reads
-    all below a folder and follows links, or "more than ..."; "" when it comes to none."""
+    all below a folder and follows links, "" when it comes to none; and whether all was looked
+    at."""
     left = _MOST_ENTRIES
     queue = deque([path])
     seen = {path}
@@ -231,19 +232,19 @@ def followed_to(path: str, sensitive: SensitivePaths, aliases: FileAliases) -> s
                 for entry in entries:
                     left -= 1
                     if left < 0:
-                        return f"more than {_MOST_ENTRIES} files"
+                        return "", False
                     goal, led = entry.path, entry.is_symlink()
                     if led:
                         goal = real(goal)
                         led = sensitive.touch(goal, "/") > Touch.PAGE
                     if led or sensitive.hides(goal) or aliases.at(goal) is Touch.INSIDE:
-                        return entry.path
+                        return entry.path, True
                     if entry.is_dir() and goal not in seen:
                         seen.add(goal)
                         queue.append(goal)
         except OSError:
             continue  # what cannot be listed cannot be read through either
-    return ""
+    return "", True
 
 
 def first_sensitive(

@@ -185,11 +185,12 @@ class CommandPolicy:
                     judged.add((path, deep))
                     if seen.aliases.at(path) is Touch.INSIDE:
                         return _forbidden(word)
-                    is_folder = deep and os.path.isdir(path)  # noqa: PTH112 - text
-                    hidden = followed_to(path, seen.sensitive, seen.aliases) if is_folder else ""
-                    if hidden and (goes_deep(simple) or not hidden.startswith("more than")):
-                        why = f"{hidden} is below {path}"
-                        return Ruling("ask", "sensitive", hidden, why, remember=False)
+                    if not deep or not os.path.isdir(path):  # noqa: PTH112 - text
+                        continue
+                    hidden, whole = followed_to(path, seen.sensitive, seen.aliases)
+                    if hidden or (not whole and goes_deep(simple)):
+                        why = f"{hidden or 'more than can be looked at'} is below {path}"
+                        return Ruling("ask", "sensitive", hidden or path, why, remember=False)
         return None
 
     def _configured(
