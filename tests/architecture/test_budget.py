@@ -12,8 +12,8 @@ from tests.architecture.test_walks import PAGE, ROOT, walks
 # As measured when the house was tidied (docs/decisions/0021), and what context, memory, budgets,
 # checkpoints and tools took (docs/decisions/0028), and what walls and doors take (0038).
 MODULES = 391 + 115 + 49
-LINES = 76_920 + 16_600 + 6_140
-TEST_LINES = 90_800 + 13_100 + 5_050
+LINES = 76_920 + 16_600 + 6_280
+TEST_LINES = 90_800 + 13_100 + 5_070
 ROOMS = 50
 IN_A_ROOM = 15  # modules that are no item of a shelf
 # Rooms with more, by how much and why; may only shrink.
@@ -24,7 +24,7 @@ FULL = {
     "ohmo.store": 18,  # an operation's module for each table
 }
 NODES_PER_LINE = 5.91  # of the syntax tree, per line of code
-USED_ONCE = 0.1302  # share of all functions that are private and used at one place
+USED_ONCE = 0.1306  # share of all functions that are private and used at one place
 ONE_IMPORTER = 0.0924  # share of all modules that one neighbour alone imports
 SPINE_MODULES = 45
 SPINE_LINES = 7_280
