@@ -456,6 +456,8 @@ async def test_a_job_whose_zone_is_gone_holds_up_no_other_and_its_owner_hears_of
         )
     async with house(life) as built:
         await ready(built)
+        # What comes due before the scheduler is awake was missed.
+        await eventually(lambda: built.clockwork.scheduler.report()["next"] is not None)
         life.clock.tick(3_600)
         await life.hears("CI is green.", "team")
         await life.hears("a-strange-one was paused", "boss")
