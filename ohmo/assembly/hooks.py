@@ -77,7 +77,7 @@ class HooksOnDemand:
         listen = partial(self._deps.bus.outbound.listen, "hooks")
         async with asyncio.TaskGroup() as group:
             group.create_task(room.run(), name="hooks.run")
-            group.create_task(follow("hooks", listen, room.hear), name="hooks.events")
+            group.create_task(follow("hooks", listen, self.hear), name="hooks.events")
 
 
 def build_hook_room(deps: Deps, model: Model, ask: AskOnce) -> HookRoom | None:

@@ -132,7 +132,7 @@ def _may(found: Project) -> str:
     hooks = found.file.hooks
     does = [f"{'/'.join(hook.events)}: {_cut(hook.does)}" for hook in hooks[:_SHOWN]]
     if len(hooks) > _SHOWN:
-        does.append(f"and {len(hooks) - _SHOWN} more, which ohmo hooks list shows")
+        does.append(f"and {len(hooks) - _SHOWN} more, which ohmo hooks list --json shows")
     named = ", ".join(map(_cut, found.named[:_SHOWN])) or "no file"
     more = f" and {len(found.named) - _SHOWN} more" if len(found.named) > _SHOWN else ""
     return f"runs {'; '.join(does)} (with {named}{more} of the project as it is now)"

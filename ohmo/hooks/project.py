@@ -16,7 +16,7 @@ from ohmo.hooks.hook import SHELL, Hook, HookFile, Program
 from ohmo.hooks.shapes import read
 
 LARGEST = 1 << 20  # bytes of the owner's file
-_LARGEST = 64 << 10  # of one of a project's
+_LARGEST_OF_PROJECT = 64 << 10  # bytes of one that a project brings
 _MOST = 16 << 20  # bytes of all that is hashed
 _MOST_FILES = 2_000
 _MOST_WORDS = 2_000
@@ -113,7 +113,7 @@ class Projects:
     def _read(self, root: Path) -> Project | None:
         raw: dict[str, bytes] = {}
         for name in PROJECT_FILES:
-            data = _bytes_of(root / name, name, _LARGEST)
+            data = _bytes_of(root / name, name, _LARGEST_OF_PROJECT)
             if data is not None:
                 raw[name] = data
         if not raw:

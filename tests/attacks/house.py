@@ -34,7 +34,7 @@ from tests.programs import run_process
 from tests.unit.permissions.attack_scenes import CANARY, Scene, plain, write
 
 PAGE = "93.184.215.14"  # a public address, which leads to this machine
-REROUTED = Path(__file__).with_name("rerouted.c")
+REROUTED = Path(__file__).parents[1] / "rerouted.c"
 REAL_SERVER = Path(__file__).parents[1] / "unit" / "mcp" / "real_server.py"
 LAPSE = 1.0  # seconds that a question stays open: nobody answers
 GUESTS, USERS = range(5_000, 6_000), range(3_000, 3_400)  # Telegram ids

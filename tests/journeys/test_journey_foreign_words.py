@@ -17,7 +17,7 @@ from tests.platforms.model.server import ModelServer
 from tests.programs import run_process
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.needs("cc")]
-REROUTED = Path(__file__).with_name("rerouted.c")
+REROUTED = Path(__file__).parents[1] / "rerouted.c"
 PAGE = "93.184.215.14"  # a public address, which leads to this machine
 ELSEWHERE = "93.184.215.15"
 JOB = {"name": "news", "prompt": "tell me what is new", "schedule": "0 9 * * *", "tz": "UTC"}

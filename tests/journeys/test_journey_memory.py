@@ -23,7 +23,7 @@ from tests.platforms.model.server import ModelServer
 from tests.programs import run_process
 
 pytestmark = pytest.mark.timeout(240)
-REROUTED = Path(__file__).with_name("rerouted.c")
+REROUTED = Path(__file__).parents[1] / "rerouted.c"
 TEA: dict[str, Any] = {
     "subject": "Tea",
     "content": "Ada drinks green tea.",
