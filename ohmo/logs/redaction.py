@@ -140,6 +140,9 @@ _TERM = re.compile(  # a variable or an algorithm, not a value
 )
 _HEX = re.compile(r"[0-9a-f-]{16,}", re.IGNORECASE)
 
+# Nothing above is in these, and no sign that goes: most keys and identifiers of a line are such.
+PLAIN = re.compile(r"[a-z0-9]*|[a-z0-9_]{1,11}")
+
 
 class Redactor:
     """Blots out secrets. ``secrets``: the values known at this moment."""
@@ -159,6 +162,8 @@ class Redactor:
             self._literal = re.compile("|".join(map(re.escape, longest_first))) if known else None
         if self._literal is not None:
             text = self._literal.sub(BLOT, text)
+        if PLAIN.fullmatch(text):
+            return text
         text = SHAPES.sub(lambda _: BLOT, _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text))
         text = IN_CONTEXT.sub(lambda match: f"{match['before'] or match['user']}{BLOT}", text)
         return without_assigned(text, BLOT)

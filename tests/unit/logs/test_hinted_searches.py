@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ohmo.logs.redaction import COOKIES, IN_CONTEXT, NAMED, PLACED, SHAPES
+from ohmo.logs.redaction import COOKIES, IN_CONTEXT, NAMED, PLACED, PLAIN, SHAPES, Redactor
 from ohmo.logs.searching import folded
 from tests.unit.logs.test_assigned_secrets import HOSTILE, SECRETS
 
@@ -79,3 +79,16 @@ def test_in_ordinary_text_there_are_few_places_to_try() -> None:
     text = "\n".join(file.read_text() for file in sorted(folder.glob("s*/*.py")))[: 1 << 19]
     tried = sum(len(hinted.starts(text)) for hinted in EVERY.values())
     assert 0 < 20 * tried < len(EVERY) * len(text)
+
+
+@settings(max_examples=600, deadline=None)
+@given(text=st.from_regex(PLAIN, fullmatch=True) | st.lists(PIECES, max_size=3).map("".join))
+def test_what_no_search_looks_at_holds_nothing_that_one_would_find(text: str) -> None:
+    if PLAIN.fullmatch(text):
+        for hinted in EVERY.values():
+            assert hinted.pattern.search(text) is None
+        assert Redactor().text(text) == text
+
+
+def test_a_known_value_is_taken_out_of_the_plainest_word() -> None:
+    assert "correcthorse" not in Redactor(lambda: ["correcthorse"]).text("correcthorse")
