@@ -65,6 +65,12 @@ def _network() -> bool:
     return _runs("unshare", "--user", "--map-root-user", "--net", "ip", "link", "set", "lo", "up")
 
 
+def _landlock() -> bool:
+    from ohmo.sandbox.landlock import why_not
+
+    return sys.platform == "linux" and not why_not()
+
+
 def _own_sqlite() -> bool:
     import _sqlite3  # noqa: F401 - loads the library
 
@@ -90,6 +96,7 @@ PARTS: Mapping[str, tuple[Callable[[], bool], str]] = {
     ),
     "jq": (lambda: _program("jq"), "apt install jq"),
     "kubectl": (lambda: _program("kubectl"), "every manifest is validated by itself as well"),
+    "landlock": (_landlock, "Linux 6.12 with Landlock switched on"),
     "libolm": (
         lambda: _module("olm"),
         (

@@ -16,6 +16,7 @@ from ohmo.approvals.trusting import Candidates
 from ohmo.assembly.checkpoints import around_turns
 from ohmo.assembly.servers import build_servers, waiting_servers
 from ohmo.assembly.tool_systems import systems_of
+from ohmo.assembly.walls import build_walls
 from ohmo.checkpoints.folders import Folders
 from ohmo.config.load import Config
 from ohmo.context.rules import repository_of
@@ -36,6 +37,7 @@ from ohmo.memory.tidying import Tidying
 from ohmo.permissions.gate import LayeredGate
 from ohmo.permissions.policy import Host, Policies, sensitive_of, snapshot_of
 from ohmo.permissions.trial import Trial
+from ohmo.processes.job import ProcessRunner
 from ohmo.providers import build
 from ohmo.providers.build import endpoint_of
 from ohmo.providers.model_list import has, in_words
@@ -130,11 +132,14 @@ def build_agent(
     place can be shown."""
     home = Path(environ.get("HOME", "~")).expanduser()
     host = Host(home, config.home.root, environ["PATH"])
-    snapshot = snapshot_of(config)
+    policies = Policies(snapshot_of(config), host)
+    walls = build_walls(config, host)
     bench = Workbench(
         config.home.spill,
-        sensitive_of(snapshot, host),
+        sensitive_of(policies.present, host),
         limits=_limits(config),
+        processes=ProcessRunner(sandbox=walls),
+        walls=walls,
         environ=environ,
         ripgrep=ripgrep(),
         background=background,
@@ -149,7 +154,6 @@ def build_agent(
     servers = build_servers(config, bench, store)
     tools, skipped = with_strangers(load_tools(bench), bench, () if config.safe else None)
     toolbox = catalogue(tools, servers)
-    policies = Policies(snapshot, host)
     gate = LayeredGate(policies.judging, store.grants)
     turns = around_turns(config, folders, home)
     executor = Executor(
@@ -174,6 +178,7 @@ def _limits(config: Config) -> Limits:
         bash_output=config.limits.bash_output,
         web_output=config.limits.web_output,
         read_lines=config.limits.read_lines,
+        bash_timeout_most=config.sandbox.timeout.total_seconds(),
     )
 
 

@@ -24,16 +24,15 @@ from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork, buil
 from ohmo.assembly.deps import Deps, Environment, HouseStore, HouseWatch
 from ohmo.assembly.hooks import build_hook_room
 from ohmo.assembly.messages import Wired, build_board, build_intake, build_pool, manifests, roles
+from ohmo.assembly.status import build_status
 from ohmo.bus import MessageBus
 from ohmo.commands.contract import Command, is_order, listed
 from ohmo.config.channels import open_channels
 from ohmo.config.load import Config
 from ohmo.contracts.setup import SetUp
 from ohmo.control.metrics import Metrics
-from ohmo.control.ports import Ports, Settled, StatusReporter
+from ohmo.control.ports import Ports, StatusReporter
 from ohmo.control.server import Control, Place, parse_listen
-from ohmo.control.servers_api import counted
-from ohmo.database.sql_store import CachedAnswer
 from ohmo.discovery import load, scan
 from ohmo.gateway.access import Access, Accounts, standing_of
 from ohmo.gateway.connections import Connections
@@ -295,38 +294,6 @@ def _deps(
     granting = Granting(store.thread, environment.new_id, environment.clock)
     approvals = Approvals(store, cards, granting, environment.new_id, environment.failpoint)
     return Deps(config, environment, store, bus, access, notices, connections, approvals)
-
-
-def build_status(
-    deps: Deps,
-    agent: AgentParts,
-    pool: Pool,
-    board: Switchboard,
-    clockwork: Clockwork,
-    warnings: tuple[str, ...],
-    memory_watch: MemoryWatch,
-) -> StatusReporter:
-    """``warnings``: those of the start, which stay."""
-    return StatusReporter(
-        settled=Settled(
-            provider=agent.model.explanation,
-            model=agent.model.model,
-            models=agent.model.models,
-            mode=deps.config.permissions.mode,
-            day_limit=deps.config.budgets.day,
-            started=deps.environment.began,
-        ),
-        reports=deps.store,
-        sessions=pool,
-        channels=board.report,
-        cron=clockwork.scheduler.report,
-        away=lambda: deps.store.availability.away,
-        warnings=lambda: (*warnings, *memory_watch.warnings),
-        today=CachedAnswer(lambda: deps.store.usage(days=1)),
-        people=CachedAnswer(deps.store.people),
-        mcp=lambda: counted(agent.servers),
-        clock=deps.environment.clock,
-    )
 
 
 def _setup(config: Config) -> SetUp:

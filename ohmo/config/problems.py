@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from ohmo.config.agent import UNBUILT
-from ohmo.config.models import Sandbox, Written
+from ohmo.config.models import Written
 from ohmo.config.source import Path, Problem, Source
 from ohmo.contracts.errors import ConfigError
 
@@ -193,8 +193,8 @@ def _alternatives(annotation: Any) -> list[Any]:
 
 
 UNCAGED = (
-    "full lets everything run unasked inside a sandbox, which comes in a later version; write"
-    " balanced, and mode: full_auto if everything may run unasked without one"
+    "full lets everything run unasked inside a sandbox, and comes in a later version; write"
+    " balanced, and mode: full_auto if everything may run unasked"
 )
 
 
@@ -204,10 +204,10 @@ def not_yet(written: Written, source: Source) -> list[Problem]:
     for name, profile in written.profiles.items():
         if profile.provider in UNBUILT:
             asked.append((("profiles", name, "provider"), f"{profile.provider} as a provider"))
-    for key, default in Sandbox():
-        setting = getattr(written.sandbox, key)
-        if setting != default and (key, setting) != ("backend", "none"):  # which is what there is
-            asked.append((("sandbox", key), "a sandbox"))
+    if written.sandbox.backend == "docker":
+        asked.append((("sandbox", "backend"), "the backend docker"))
+    if written.sandbox.image is not None:
+        asked.append((("sandbox", "image"), "an image for the backend docker"))
     if written.remote is not None:
         asked.append((("remote",), "remote storage"))
     problems = [

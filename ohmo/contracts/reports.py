@@ -376,6 +376,7 @@ class HouseStatus:
     models: tuple[str, ...] = ()  # small to large
     #: MCP servers by their state, and "off", tools that wait for the owner; none: empty
     mcp: Mapping[str, int] = field(default_factory=dict[str, int])
+    sandbox: str = ""  # the backend that holds around commands; "": not known yet
 
 
 class OwnerNotices(Protocol):

@@ -92,6 +92,8 @@ class Footprint:
     #: ``none``: read-only; ``house``: only rows committed with the result
     effect: Literal["none", "house", "repeatable", "once"] = "once"
     note: str = ""  # what the arguments mean, for the person who is asked
+    asks: str = ""  # why a person has to allow it, whatever rules and mode say
+    network: bool = False  # its command needs it, and has it only when somebody allows it
     question: Question | None = None  # AskUser: what a person has to answer before the call may run
     standing: Standing = "guest"  # who may call it at least
     configured: bool = False  # its hosts stand in the configuration: no words choose them
@@ -119,16 +121,31 @@ def _nothing(_: str) -> bool:
 
 
 @record
+class Opened:
+    """What the cage of an allowed command is opened to beyond the workspace: places (absolute,
+    without links) and the network, each of them named by what allowed it. ``house``: the requests
+    that what the daemon runs may make of it."""
+
+    reads: tuple[Path, ...] = ()
+    writes: tuple[Path, ...] = ()
+    network: bool = False
+    house: bool = False
+
+
+@record
 class Judged:
     """What a call may open: the paths of its footprint in their order, as the gate resolved and
     judged them (absolute, without links). Tools open these and follow no link on the way.
     ``forbidden``: whether a deny rule is about a resolved path; asked of whatever is opened.
-    ``command``: of its footprint; no other may be run."""
+    ``command``: of its footprint; no other may be run, and ``opened`` is what its cage has.
+    ``asked``: a person allowed it, because ``Footprint.asks``."""
 
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
     forbidden: Callable[[str], bool] = field(default=_nothing, compare=False, repr=False)
     command: str | None = None
+    asked: bool = False
+    opened: Opened = Opened()
 
 
 @record

@@ -178,6 +178,8 @@ class StatusReporter:
     people: Callable[[], Awaitable[Sequence[PersonRow]]]
     clock: Clock
     mcp: Callable[[], Mapping[str, int]] = dict
+    #: The backend that holds, "" while it is not known, and a warning when one fell, else "".
+    sandbox: Callable[[], tuple[str, str]] = lambda: ("", "")
     ready: bool = field(default=False)
 
     async def __call__(self) -> HouseStatus:
@@ -192,6 +194,9 @@ class StatusReporter:
         warnings = list(self.warnings())
         if away:
             warnings.insert(0, f"{away}; no message is accepted until that is mended.")
+        sandbox, fell = self.sandbox()
+        if fell:
+            warnings.append(fell)
         if self.sessions.outage:
             warnings.append(
                 f"The model cannot be reached ({self.sessions.outage}); it is tried again by"
@@ -230,6 +235,7 @@ class StatusReporter:
             mode=self.settled.mode,
             models=self.settled.models,
             mcp=self.mcp(),
+            sandbox=sandbox,
         )
 
 

@@ -167,6 +167,7 @@ def _background_tasks(
         ("upkeep", lambda: let_go(config, house.store, house.environment.clock.before, tidy=tidy)),
         ("backups", lambda: keep_backups(config, house.notices, house.environment.clock)),
         *looking,
+        ("sandbox", lambda: _walled(house)),
         *([] if calm else [("cron", house.clockwork.scheduler.run)]),
         ("channels", house.board.run),
     ]
@@ -215,6 +216,13 @@ async def _quiet(house: House) -> None:
         async with asyncio.timeout(SETTLED):
             while house.pool.running:  # noqa: ASYNC110 - a few looks, once
                 await asyncio.sleep(0.1)
+
+
+async def _walled(house: House) -> None:
+    """Tries the walls before somebody's first command would wait for that."""
+    if (walls := house.agent.workbench.walls) is not None:
+        await _calm(house, FIRST)
+        await walls.begin()
 
 
 async def _warm(house: House) -> None:

@@ -12,6 +12,7 @@ from channels.record import record
 from ohmo.config.load import Config
 from ohmo.config.source import Plain
 from ohmo.config.values import Secret
+from ohmo.sandbox.walls import Standing
 
 Severity = Literal["critical", "high", "medium", "low"]
 ORDER: tuple[Severity, ...] = ("critical", "high", "medium", "low")
@@ -31,12 +32,15 @@ class Risk:
     next: str
 
 
-def audit(config: Config, user: int, packages: Path = PACKAGES) -> list[Risk]:
+def audit(
+    config: Config, user: int, packages: Path = PACKAGES, walls: Standing | None = None
+) -> list[Risk]:
     """Gravest first. ``user``: whose process this is. ``packages``: the folder ohmo is installed
-    in."""
+    in. ``walls``: whether the sandbox holds, None: nobody tried."""
     risks = [
         *_people(config),
         *_acting(config, user),
+        *_walls(config, walls),
         *_unattended(config),
         *_network(config),
         *_files(config),
@@ -110,12 +114,6 @@ def _acting(config: Config, user: int) -> Iterator[Risk]:
     if rules.read_outside == "allow":
         text = "files outside the workspace are read unasked (permissions.read_outside: allow)"
         yield Risk("reads_outside", "low", text, "set permissions.read_outside: ask")
-    backend = config.sandbox.backend
-    text = (
-        f"commands run without a sandbox: there is none in this version, sandbox.backend: {backend}"
-        " changes nothing"
-    )
-    yield Risk("no_sandbox", "medium", text, "let no rule and no job run what you do not trust")
     if user == 0:
         yield Risk(
             "root",
@@ -221,6 +219,18 @@ def _places(config: Config, user: int, packages: Path) -> Iterator[Risk]:
                 close = f"chmod o-w {folder}"
             text = f"{folder}: others on this machine can put other files in the place of {what}"
             yield Risk("exchangeable", "critical", text, close)
+
+
+def _walls(config: Config, walls: Standing | None) -> Iterator[Risk]:
+    if config.sandbox.backend == "none":
+        text = "commands run without a sandbox (sandbox.backend: none)"
+        yield Risk("no_sandbox", "high", text, "set sandbox.backend: auto")
+        return
+    if walls is not None and walls.fell:
+        yield Risk("no_sandbox", "high", walls.words, "install the package bubblewrap")
+    if config.sandbox.network == "on":
+        text = "commands reach the network unasked (sandbox.network: on)"
+        yield Risk("open_network", "medium", text, "set sandbox.network: ask")
 
 
 def _secrets(config: Config) -> Iterator[Risk]:

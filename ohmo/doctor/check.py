@@ -18,9 +18,11 @@ from typing import Any, Literal, TypeVar
 
 from channels.contract import Manifest
 from channels.record import record
+from ohmo.assembly.walls import walls_tried
 from ohmo.config.home import Home
 from ohmo.config.load import Config
 from ohmo.cron.times import local_zone, zone_of
+from ohmo.sandbox.walls import Standing as Walls
 from ohmo.service.protocol import Standing
 from ohmo.upkeep.watches import memory_share
 
@@ -96,7 +98,7 @@ class Machine:
 
     ``room``: bytes and file entries left at a path. ``memory``: the text of /proc/meminfo, empty
     elsewhere than on Linux; ``memory_share``: how much of the limit of a container or a unit is
-    used, None without one. ``clock``: seconds of the epoch."""
+    used, None without one. ``clock``: seconds of the epoch. ``walls``: the sandbox, tried."""
 
     python: tuple[int, int] = sys.version_info[:2]
     encoding: str = field(default_factory=sys.getfilesystemencoding)
@@ -111,6 +113,7 @@ class Machine:
     may_read: Callable[[Path], bool] = partial(os.access, mode=os.R_OK | os.X_OK)
     memory_share: Callable[[], float | None] = memory_share
     clock: Callable[[], float] = time.time
+    walls: Callable[[Config, Mapping[str, str]], Walls] = walls_tried
     user: int = field(default_factory=os.geteuid)
 
 

@@ -141,14 +141,14 @@ class ReadPolicy:
         for path in dict.fromkeys(paths):
             if aliases.at(path) is Touch.INSIDE:
                 return f"{path} is a sensitive file under another name"
-            hidden = _first_sensitive(path, sensitive, aliases, linked=linked) if deep else ""
+            hidden = first_sensitive(path, sensitive, aliases, linked=linked) if deep else ""
             if hidden:
                 return f"{hidden} is below {path}"
         if deep and opened.repository is not None:  # whatever git knows there
             for cwd in simple.cwds:
                 repository = located(resolved(opened.repository, cwd))
                 top = repository.folders[0] if repository is not None else ""
-                twin = _first_sensitive(top, None, aliases) if top else ""
+                twin = first_sensitive(top, None, aliases) if top else ""
                 if twin:
                     return f"{twin} is a sensitive file under another name"
         return ""
@@ -247,7 +247,7 @@ def followed_to(path: str, sensitive: SensitivePaths, aliases: FileAliases, *, w
     return ""
 
 
-def _first_sensitive(
+def first_sensitive(
     path: str, sensitive: SensitivePaths | None, aliases: FileAliases, *, linked: bool = False
 ) -> str:
     """``path`` absolute and resolved: the first sensitive file below it, or "more than ..." for a

@@ -7,6 +7,7 @@ import asyncio
 import hashlib
 import json
 import os
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from ohmo.contracts.tool import (
     Deny,
     Footprint,
     Judged,
+    Opened,
     Question,
     Verdict,
 )
@@ -37,6 +39,8 @@ Judging = Callable[[CallContext], Sequence[Policy]]
 """The policies that have a say in a call, the present one first; each time anew."""
 Answered = Callable[[str], Awaitable[Verdict | None]]
 
+_NETWORK = "it gets the network, and no rule names what needs it"
+_ELSEWHERE = re.compile(r"[/~]|\.\.")
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 _ONCE = Choice("once", "Allow once", "good")
 _DENY = Choice("deny", "Deny", "danger")
@@ -85,6 +89,12 @@ class LayeredGate:
         ruling = await self._rule(call, footprint, paths, context)
         if ruling.verdict == "deny":
             return Deny(ruling.source, ruling.reason)
+        if ruling.verdict == "allow" and footprint.asks:
+            ruling = Ruling("ask", "sandbox", "", footprint.asks, remember=False)
+        elif ruling.verdict == "allow" and footprint.network:
+            opened = await self._opened(footprint, context, person=False)
+            if not opened.network:
+                ruling = Ruling("ask", "sandbox", "network", _NETWORK, remember=False)
         if context.asks and ruling.verdict == "allow":
             ruling = Ruling("ask", "hook", context.asks, context.asks, remember=False)
         digest = digest_of(call, context, paths, footprint)
@@ -113,7 +123,32 @@ class LayeredGate:
 
         reads = tuple(map(Path, paths.reads))
         writes = tuple(map(Path, paths.writes))
-        return replace(decision, judged=Judged(reads, writes, forbidden, footprint.command))
+        asked = bool(footprint.asks)
+        opened = await self._opened(footprint, context, person=verdict is not None)
+        judged = Judged(reads, writes, forbidden, footprint.command, asked, opened)
+        return replace(decision, judged=judged)
+
+    async def _opened(self, footprint: Footprint, context: CallContext, *, person: bool) -> Opened:
+        """What every policy opens the cage of a command to."""
+        command = footprint.command
+        if command is None:
+            return Opened()
+        grants = await self._grants()
+        policies = self._judging(context)
+
+        def shared() -> Opened:
+            each = [policy.opened(command, context, grants, person=person) for policy in policies]
+            first = each[0]
+            return Opened(
+                tuple(path for path in first.reads if all(path in one.reads for one in each)),
+                tuple(path for path in first.writes if all(path in one.writes for one in each)),
+                network=(person and footprint.network) or all(one.network for one in each),
+                house=all(one.house for one in each),
+            )
+
+        if not _ELSEWHERE.search(command):  # it names nothing that would be looked through
+            return shared()
+        return await asyncio.to_thread(shared)
 
     async def _rule(
         self, call: ToolCall, footprint: Footprint, paths: Paths, context: CallContext

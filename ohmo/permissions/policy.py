@@ -17,8 +17,9 @@ from channels.record import record
 from ohmo.config.load import Config
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.outbox import Grant
-from ohmo.contracts.tool import CallContext, Footprint, PolicySnapshot, least
+from ohmo.contracts.tool import CallContext, Footprint, Opened, PolicySnapshot, least
 from ohmo.permissions.boundaries import ProtectedPlaces, Reach, folder_rule
+from ohmo.permissions.cages import Cages
 from ohmo.permissions.command_policy import CommandPolicy
 from ohmo.permissions.foreign_words import told_by_others
 from ohmo.permissions.rules import (
@@ -82,6 +83,7 @@ class Policy:
         self._protected = ProtectedPlaces(workspace)
         self._reach = Reach(workspace, sensitive, everywhere=read_outside == "allow")
         self._commands = CommandPolicy(rules, sensitive, shell, self._protected, self._reach)
+        self._cages = Cages(rules, sensitive, shell, self._reach)
 
     def rule(
         self,
@@ -119,6 +121,14 @@ class Policy:
             ruling = replace(ruling, rule=as_written(ruling.rule), reason=as_written(ruling.reason))
             return ruling if call.name == "Bash" else self._by_name(call.name, ruling, granted)
         return self._layers(call.name, footprint, paths, context, granted)
+
+    def opened(
+        self, command: str, context: CallContext, grants: Sequence[Grant], *, person: bool
+    ) -> Opened:
+        """What the cage of an allowed command has. ``person``: one allowed this very call. Looks
+        at the disk."""
+        granted = granted_rules(grants, context)
+        return self._cages.opened(command, context, granted, person=person)
 
     def remembered(
         self, call: ToolCall, footprint: Footprint, context: CallContext, asked: Ruling

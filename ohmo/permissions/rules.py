@@ -189,6 +189,7 @@ Layer = Literal[
     "ask",
     "protected",
     "taint",
+    "sandbox",
     "shell",
     "allow",
     "grant",

@@ -9,13 +9,14 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, suppress
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from channels.record import record
+from ohmo.contracts.sandbox import Cage, Launch, Sandbox
 from ohmo.processes.keeper import WITH_THE_DAEMON
 from ohmo.processes.process_tree import MARK, sweep
 
@@ -77,10 +78,15 @@ class JobEnded:
     cut: int = 0
 
 
+async def _nothing() -> None:
+    """There is nothing to give back."""
+
+
 class Job:
     """Talks to one keeper. Its reader task lives until the keeper's last word. A command may stop
     or hold up its keeper: one that has not ended ``life`` seconds after its start (None: as long as
-    it likes), or ``patience`` seconds after it was told to stop, is killed."""
+    it likes), or ``patience`` seconds after it was told to stop, is killed. ``release``: called
+    once it has ended."""
 
     def __init__(
         self,
@@ -90,8 +96,10 @@ class Job:
         *,
         life: float | None = None,
         patience: float = 10.0,
+        release: Callable[[], Awaitable[None]] = _nothing,
     ) -> None:
         self._keeper = keeper
+        self._release = release
         self._mark = mark
         self._progress = progress
         self._patience = patience
@@ -163,11 +171,12 @@ class Job:
         finally:
             if self._keeper.stdin is not None:
                 self._keeper.stdin.close()
-        await self._keeper.wait()
-        if self._end is not None:
-            self._end.cancel()
-        if ended is None:
-            await asyncio.to_thread(sweep, self._mark)
+            await self._keeper.wait()
+            if self._end is not None:
+                self._end.cancel()
+            if ended is None:
+                await asyncio.to_thread(sweep, self._mark)
+            await self._release()
         return ended or JobEnded(Output(), None, "SIGKILL", "its keeper was killed", 0, None)
 
 
@@ -220,7 +229,8 @@ def _stream(part: tuple[str, str, int]) -> Stream:
 class Command:
     """What to run. ``timeout`` in seconds, None: until stopped. ``keep``: bytes of head and of tail
     kept of each stream. ``kept``: its output and its end stay in files (``kept_end``). ``stdin``: a
-    file it reads, opened by its keeper; not with a terminal."""
+    file it reads, opened by its keeper; not with a terminal. ``cage``: what it may reach; None:
+    what we may."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -232,13 +242,17 @@ class Command:
     kept: bool = False
     spill_half: int = field(default=8 * 1024 * 1024)
     stdin: Path = Path(os.devnull)
+    cage: Cage | None = None
 
 
 class ProcessRunner:
     """``grace``: seconds between TERM and KILL. ``patience``: seconds a keeper gets beyond them
-    before it is taken for stuck."""
+    before it is taken for stuck. ``sandbox``: starts what has a cage."""
 
-    def __init__(self, *, grace: float = 2.0, patience: float = 10.0) -> None:
+    def __init__(
+        self, *, grace: float = 2.0, patience: float = 10.0, sandbox: Sandbox | None = None
+    ) -> None:
+        self._sandbox = sandbox
         self._grace = grace
         self._patience = patience
 
@@ -262,6 +276,18 @@ class ProcessRunner:
             await job.close()
 
     async def _spawn(self, command: Command, progress: Progress) -> Job:
+        async with AsyncExitStack() as held:
+            launch = Launch(command.argv)
+            if command.cage is not None:
+                if self._sandbox is None:
+                    raise OSError("there is no sandbox to run it in")
+                launching = self._sandbox.launch(command.argv, command.cwd, command.cage)
+                launch = await held.enter_async_context(launching)
+            return await self._kept(command, launch, progress, held)
+
+    async def _kept(
+        self, command: Command, launch: Launch, progress: Progress, held: AsyncExitStack
+    ) -> Job:
         keeper = await asyncio.create_subprocess_exec(
             sys.executable,
             "-I",
@@ -275,15 +301,18 @@ class ProcessRunner:
             env={"LANG": "C.UTF-8"},
             cwd="/",
             start_new_session=True,
+            pass_fds=launch.fds,
             limit=max(_LINE, command.keep * 32),
         )
         assert keeper.stdin is not None
         mark = secrets.token_hex(8)
         order = {
-            "argv": command.argv,
+            "argv": launch.argv,
             "cwd": str(command.cwd),
-            "env": {**command.env, MARK: mark},
+            "env": {**command.env, **launch.env, MARK: mark},
             "stdin": str(command.stdin),
+            "fds": launch.fds,
+            "rules": dict(launch.rules),
             "spill": str(command.spill),
             "timeout": command.timeout,
             "keep": command.keep,
@@ -294,7 +323,9 @@ class ProcessRunner:
         }
         keeper.stdin.write(json.dumps(order).encode() + b"\n")
         life = None if command.timeout is None else command.timeout + self._grace + self._patience
-        return Job(keeper, mark, progress, life=life, patience=self._grace + self._patience)
+        patience = self._grace + self._patience
+        release = held.pop_all().aclose
+        return Job(keeper, mark, progress, life=life, patience=patience, release=release)
 
 
 def child_environment(

@@ -21,8 +21,10 @@ import termios
 import time
 from collections import deque
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
+from ohmo.processes.confinement import Guard, confine
 from ohmo.processes.process_tree import (
     adopt_orphans,
     become,
@@ -31,21 +33,19 @@ from ohmo.processes.process_tree import (
     send,
     send_group,
 )
+from ohmo.processes.spill import Spill
 
 _CHUNK = 1 << 16
 _DRAIN = 1.0  # seconds a pipe may stay open after the last process
 ROWS, COLUMNS = 40, 120  # of a command's terminal
 _KEYBOARD = 5.0  # seconds a read of the terminal may block
-_STEP = 1 << 20  # bytes copied at once within a spill file
-_PUSH = 8 << 20  # bytes of a spill file that wait for the disk
-_NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 WITH_THE_DAEMON = "the daemon ended, and its commands with it"
 
 
 class Keeper:
-    """One command from start to the last of its processes."""
+    """One command from start to the last of its processes. ``said``: what followed its order."""
 
-    def __init__(self, order: dict[str, Any]) -> None:
+    def __init__(self, order: dict[str, Any], said: bytes = b"") -> None:
         self._grace = float(order["grace"])
         self._keep = int(order["keep"])
         self._deadline = time.monotonic() + float(order["timeout"]) if order["timeout"] else None
@@ -62,9 +62,12 @@ class Keeper:
         self._last_line = b""
         self._told = 0.0
         self._commands = b""
+        self._said = said
         self._pipes: dict[int, Ends] = {}
         self._terminal = ""
         self._blocked_since = 0.0
+        self._own = order["rules"].get("own", 0)  # of the cage: they end a moment later
+        self._guard = Guard(order["rules"]) if order["rules"] else None
         self._wake, wake = os.pipe()
         os.set_blocking(wake, False)
         signal.set_wakeup_fd(wake)
@@ -87,14 +90,16 @@ class Keeper:
         ready, unready = os.pipe()
         self._child = os.fork()
         if self._child == 0:
-            become(order["argv"], order["cwd"], order["env"], fds, parent)
-        for fd in {*fds, unready}:
+            give_up = partial(confine, order["rules"])
+            become(order["argv"], order["cwd"], order["env"], fds, parent, order["fds"], give_up)
+        for fd in {*fds, unready, *order["fds"]}:
             os.close(fd)
         os.read(ready, 1)  # ends when the child closes its copy: until then it would ignore a TERM
         os.close(ready)
 
     def run(self) -> None:
         lifeline = True
+        self._heed(self._said)
         while True:
             waiting = [self._wake, *self._pipes]
             if lifeline:
@@ -103,6 +108,8 @@ class Keeper:
             due = [at for at in (self._deadline, self._kill_at, self._quit_at) if at is not None]
             if self._status is not None or self._kill_at is not None:
                 due.append(now + 0.02)
+            if self._guard is not None:
+                due.append(now + Guard.PAUSE)
             if self._terminal or self._told:
                 due.append(now + 0.5)
             # Without anything due only events matter.
@@ -140,6 +147,11 @@ class Keeper:
         if not data:
             self._stop(WITH_THE_DAEMON)
             return False
+        self._heed(data)
+        return True
+
+    def _heed(self, data: bytes) -> None:
+        """Lines that the daemon said."""
         self._commands += data
         *lines, self._commands = self._commands.split(b"\n")
         for line in lines:
@@ -154,7 +166,6 @@ class Keeper:
                 self._err = Ends(self._keep, self._keep)
                 for fd, ends in self._pipes.items():
                     self._pipes[fd] = self._out if ends is former else self._err
-        return True
 
     def _stop(self, reason: str) -> None:
         if self._kill_at is None:
@@ -179,7 +190,7 @@ class Keeper:
                 if pid == self._child:
                     self._status = status
                     survivors = descendants(os.getpid())
-                    self._left = len(survivors) if not self._reason else 0
+                    self._left = max(0, len(survivors) - self._own) if not self._reason else 0
                     if survivors and self._kill_at is None:
                         self._end_all(signal.SIGTERM)
                         self._kill_at = time.monotonic() + self._grace
@@ -189,6 +200,11 @@ class Keeper:
         if self._deadline is not None and now >= self._deadline and self._status is None:
             self._deadline = None
             self._stop("timeout")
+        if self._guard is not None and self._status is None and not self._reason:
+            too_much = self._guard.too_much(lambda: descendants(os.getpid()))
+            if too_much:
+                self._stop(too_much)
+                self._kill_at = now
         if self._kill_at is not None and now >= self._kill_at:
             self._end_all(signal.SIGKILL)
         if self._terminal and self._status is None and not self._reason:
@@ -275,126 +291,14 @@ class Ends:
         return bytes(self._head), tail[-self._tail_room :] if tail else b"", self.total
 
 
-class Spill:
-    """A file that appears only when a stream passes ``quiet`` bytes; holds the first and the last
-    ``half`` bytes of it."""
-
-    def __init__(self, path: str, quiet: int, half: int) -> None:
-        self._path = path
-        self._part = path + ".part"
-        self._quiet = quiet
-        self._half = half
-        self._waiting = bytearray()
-        self._file: int | None = None
-        self._broken: OSError | None = None
-        self._pushed = 0
-        self.total = 0
-
-    def feed(self, data: bytes) -> None:
-        """What the disk does not take is lost here only: the command goes on, ``finish`` raises
-        why."""
-        if self._broken is not None:
-            return
-        if self._file is None and self.total + len(data) <= self._quiet:
-            self._waiting += data
-            self.total += len(data)
-            return
-        try:
-            if self._file is None:
-                self._file = os.open(self._part, _NEW_FILE, 0o600)
-                earlier = bytes(self._waiting)
-                self._waiting = bytearray()
-                self.total = 0
-                self._write(earlier)
-            self._write(data)
-        except OSError as error:
-            self._broken = error
-            self.drop()
-
-    def _write(self, data: bytes) -> None:
-        """Past ``half`` the file's second half is a ring."""
-        view = memoryview(data)
-        while view:
-            at, end = self.total, self._half
-            if at >= self._half:
-                at = self._half + (self.total - self._half) % self._half
-                end = 2 * self._half
-            written = os.pwrite(self._file or 0, view[: end - at], at)
-            self.total += written
-            view = view[written:]
-        fresh = self.total - self._pushed
-        if fresh >= _PUSH and not self.cut:  # a ring is read again at the end
-            # Begin to write to the disk, so that nobody waits for it at the end: Linux does this
-            # for pages that are said not to be needed (posix_fadvise(2)).
-            if sys.platform == "linux":
-                os.posix_fadvise(self._file or 0, self._pushed, fresh, os.POSIX_FADV_DONTNEED)
-            self._pushed = self.total
-
-    @property
-    def cut(self) -> int:
-        """Bytes in the middle that the file does not hold."""
-        return max(0, self.total - 2 * self._half)
-
-    def finish(self) -> str | None:
-        """The finished file's path, None when the stream was short. Raises OSError when it could
-        not be kept."""
-        if self._broken is not None:
-            raise self._broken
-        if self._file is None:
-            return None
-        if self.cut:
-            # The ring in order, with a line that says what was left out.
-            start = (self.total - self._half) % self._half
-            whole = os.open(self._part + "2", _NEW_FILE, 0o600)
-            with suppress(OSError):
-                os.unlink(self._part + "2")  # noqa: PTH108
-            self._copy(self._file, whole, self._half + start, self._half - start)
-            self._copy(self._file, whole, self._half, start)
-            os.lseek(whole, 0, os.SEEK_SET)
-            os.lseek(self._file, self._half, os.SEEK_SET)
-            os.write(self._file, f"\n[... {self.cut} bytes left out ...]\n".encode())
-            while chunk := os.read(whole, _STEP):
-                os.write(self._file, chunk)
-            os.close(whole)
-        os.fsync(self._file)
-        os.close(self._file)
-        self._file = None
-        # ``channels.durable`` would bring pathlib into every keeper
-        os.replace(self._part, self._path)  # noqa: PTH105
-        return self._path
-
-    def note(self, end: bytes) -> None:
-        """Leaves ``PATH.end``, whole or not at all. Raises OSError."""
-        file = os.open(self._path + ".end.part", _NEW_FILE, 0o600)
-        os.write(file, end)
-        os.close(file)
-        os.replace(self._path + ".end.part", self._path + ".end")  # noqa: PTH105
-
-    @staticmethod
-    def _copy(source: int, target: int, start: int, count: int) -> None:
-        while count > 0:
-            chunk = os.pread(source, min(count, _STEP), start)
-            if not chunk:
-                return
-            os.write(target, chunk)
-            start += len(chunk)
-            count -= len(chunk)
-
-    def drop(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-            with suppress(OSError):
-                os.unlink(self._part)  # noqa: PTH108
-
-
 def main() -> None:
     """Reads the order and runs it."""
     order = b""
-    while not order.endswith(b"\n"):
-        byte = os.read(0, 1)  # byte by byte: what follows the line belongs to the loop
-        if not byte:
+    while b"\n" not in order:
+        data = os.read(0, _CHUNK)
+        if not data:
             sys.exit(1)
-        order += byte
+        order += data
+    order, _, said = order.partition(b"\n")
     adopt_orphans()
-    Keeper(json.loads(order)).run()
+    Keeper(json.loads(order), said).run()

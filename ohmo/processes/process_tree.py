@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -38,10 +38,16 @@ def die_with_parent() -> None:
 
 
 def become(
-    argv: list[str], cwd: str, env: Mapping[str, str], fds: tuple[int, int, int], parent: int
+    argv: list[str],
+    cwd: str,
+    env: Mapping[str, str],
+    fds: tuple[int, int, int],
+    parent: int,
+    kept: Sequence[int] = (),
+    confine: Callable[[], None] = lambda: None,
 ) -> NoReturn:
-    """In a child: a session of its own, three descriptors (of a terminal or not), the working
-    directory, then the command."""
+    """In a child: a session of its own, three descriptors (of a terminal or not) and those that are
+    ``kept``, the working directory, what it gives up (``confine``), then the command."""
     try:
         os.setsid()
         die_with_parent()
@@ -58,7 +64,13 @@ def become(
         with suppress(OSError), open(path, "w", encoding="ascii") as score:  # noqa: PTH123
             score.write("500")  # when memory ends, the command goes first, not the daemon
         os.chdir(cwd)
-        os.closerange(3, 256)
+        after = 3
+        for fd in sorted(kept):
+            os.closerange(after, fd)
+            os.set_inheritable(fd, True)
+            after = fd + 1
+        os.closerange(after, max(256, after))
+        confine()
         os.execvpe(argv[0], argv, env)  # noqa: S606
     except OSError as error:
         os.write(2, f"cannot run {argv[0]}: {error.strerror}\n".encode())

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
+from ohmo.permissions.sensitive_places import pages_of
 from ohmo.processes.job import Command, Job, JobEnded, Stream, child_environment
 from ohmo.processes.keeper import COLUMNS, ROWS
+from ohmo.shell.network import networked
 from ohmo.shell.parsing import DEFAULT_PATH, Shell
 from ohmo.shell.reading import environment_of, reads_only, touched
+from ohmo.shell.script import Script
 from ohmo.tools.inputs import PydanticTool, SafeText
 from ohmo.tools.interactive_commands import waits_for_keyboard
 from ohmo.tools.results import (
@@ -27,6 +31,15 @@ from ohmo.tools.results import (
 )
 from ohmo.tools.workbench import Workbench
 
+_WALLS = re.compile(
+    rb"Read-only file system|ermission denied|No such file|not permitted|[Nn]etwork|[Rr]esolv"
+)
+_CAGED = (
+    "\n[it ran in a sandbox: only the system, the workspace and what a rule or a person allowed by"
+    " name are there; only the workspace and $TMPDIR can be written to; there is no network without"
+    " network: true]"
+)
+
 
 class BashInput(BaseModel):
     model_config = ConfigDict(extra="forbid", title="Bash", defer_build=True)
@@ -36,6 +49,7 @@ class BashInput(BaseModel):
     terminal: bool = Field(
         default=False, description="a pseudo-terminal, for what refuses to run without one"
     )
+    network: bool = Field(default=False, description="it needs the network; a person is asked")
     description: str | None = Field(default=None, description="what it does, in a few words")
 
 
@@ -63,6 +77,7 @@ class Bash(PydanticTool):
         reads = reads_only(script) and not written and not arguments.run_in_background
         effect = "none" if reads else "once"
         touches = touched(script)
+        network = self._needs_network(arguments, script)
         return Footprint(
             reads=script.reads,
             writes=script.writes,
@@ -70,17 +85,32 @@ class Bash(PydanticTool):
             effect=effect,
             touches=touches,
             places=(script.folders, script.named),
+            asks=self._asks(changes=effect != "none"),
+            network=network,
+            note="[with the network]" if network else "",
         )
+
+    def _asks(self, *, changes: bool) -> str:
+        """Why no rule is enough."""
+        known = self._bench.walls.known if self._bench.walls is not None else None
+        return "no sandbox holds it here" if changes and known is not None and known.fell else ""
+
+    def _needs_network(self, arguments: BashInput, script: Script) -> bool:
+        """Where the sandbox asks before a command has it."""
+        walls = self._bench.walls
+        if walls is None or not walls.asks_network:
+            return False
+        return arguments.network or any(map(networked, script.commands))
 
     async def run(self, arguments: BashInput, context: CallContext) -> ToolOutput:
         try:
             self._fit(arguments, context)
             if arguments.run_in_background:
-                order = self._order(arguments, context, None)
 
-                def start(output: Path) -> Awaitable[Job]:
+                async def start(output: Path) -> Job:
+                    order = await self._caged(arguments, context, None)
                     kept = replace(order, spill=output, kept=True)
-                    return self._bench.processes.start(kept, lambda _: None)
+                    return await self._bench.processes.start(kept, lambda _: None)
 
                 name = await self._bench.background.begin(context.thread, start)
                 running = text_result(
@@ -94,18 +124,26 @@ class Bash(PydanticTool):
             return error_result(context, f"not run: {error}")
         except OSError as error:
             return error_result(context, f"not run: {error.strerror or error}")
-        text = blotted(job_report(ended, self._limits.bash_output, limit), context)
+        text = job_report(ended, self._limits.bash_output, limit)
+        said = ended.output.err.head + ended.output.err.tail
+        if ended.code and await self._is_caged() and _WALLS.search(said[-4_000:]):
+            text += _CAGED
+        text = blotted(text, context)
         result = error_result if ended.code != 0 else text_result
         return result(context, text, spill=ended.spill)
 
     async def ended(
-        self, arguments: BashInput, context: CallContext, more: Mapping[str, str] | None = None
+        self,
+        arguments: BashInput,
+        context: CallContext,
+        more: Mapping[str, str] | None = None,
+        writes: tuple[Path, ...] = (),
     ) -> tuple[JobEnded, str]:
         """How the command ended, and for ``job_report`` its timeout. ``more``: of its environment.
-        Raises ToolError: it is not run; OSError."""
+        ``writes``: folders it may also write to. Raises ToolError: it is not run; OSError."""
         self._fit(arguments, context)
         seconds, way_out = self._time(arguments.timeout, context.deadline - time.monotonic())
-        order = self._order(arguments, context, seconds)
+        order = await self._caged(arguments, context, seconds, writes)
         order = replace(order, env={**order.env, **(more or {})})
         ended = await self._bench.processes.run(order, context.progress)
         return ended, f"{seconds:.3g} s; {way_out}"
@@ -131,6 +169,32 @@ class Bash(PydanticTool):
         if asked < most:
             return asked, "give a longer `timeout` or run_in_background"
         return asked, "there is no longer one, but run_in_background has none"
+
+    async def _is_caged(self) -> bool:
+        walls = self._bench.walls
+        return walls is not None and (await walls.standing()).backend != "none"
+
+    async def _caged(
+        self,
+        arguments: BashInput,
+        context: CallContext,
+        seconds: float | None,
+        writes: tuple[Path, ...] = (),
+    ) -> Command:
+        """Raises ToolError: it would run without the walls under which it was judged."""
+        order = self._order(arguments, context, seconds)
+        if (walls := self._bench.walls) is None:
+            return order
+        if arguments.network and walls.network == "off":
+            raise ToolError("commands have no network here (sandbox.network: off)")
+        standing = await walls.standing()
+        if standing.fell and not context.judged.asked:
+            footprint = self.footprint(arguments, context.cwd)
+            if footprint.effect != "none":
+                raise ToolError(f"{footprint.asks}; call it again, and a person is asked")
+        root, opened = self._bench.spill.parent, context.judged.opened
+        own = tuple(root / page for page in pages_of(context))
+        return replace(order, cage=await walls.cage(context.cwd, own, writes, opened=opened))
 
     def _order(self, arguments: BashInput, context: CallContext, seconds: float | None) -> Command:
         environ = {

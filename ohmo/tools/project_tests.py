@@ -101,7 +101,7 @@ class ProjectTests(PydanticTool):
             async with temporary_folder("ohmo-tests-") as made:
                 report = made / "report.xml"
                 more = runner.environ(str(report))
-                ended, limit = await self._bash.ended(order, context, more)
+                ended, limit = await self._bash.ended(order, context, more, (made,))
                 results = await in_thread(lambda: _outcome(runner, ended, report, folder))
         except ToolError as error:
             return error_result(context, f"not run: {error}")

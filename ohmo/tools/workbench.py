@@ -27,6 +27,7 @@ from ohmo.memory.scopes import Scope, Viewer
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.processes.answering import AnsweringProcess
 from ohmo.processes.job import Job, JobEnded, ProcessRunner, kept_end
+from ohmo.sandbox.walls import Walls
 from ohmo.skills.shelf import Skills
 from ohmo.tools.files import FileStamps, Opening
 from ohmo.tools.results import ToolError, in_thread
@@ -85,6 +86,7 @@ class Workbench:
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     resolver: Resolver = system_resolver
     reachable: Callable[[IPv4Address | IPv6Address], bool] = is_elsewhere
+    walls: Walls | None = None  # around commands; None: there are none
     ripgrep: Path | None = None  # the program; None: search in process
     stamps: FileStamps = field(default_factory=FileStamps)
     background: BackgroundJobs = field(default_factory=lambda: BackgroundJobs(8))

@@ -67,10 +67,10 @@ async def test_background_commands_are_found_again_after_a_restart(
     def looked(name: str) -> Call:
         return Call("BashOutput", {"bash_id": name})
 
-    begins = Turn(calls=(background("echo early; exit 3"), background("seq 1 9000; sleep 94.313")))
     server = ModelServer(
         [
-            begins,
+            Turn(calls=(background("echo early; exit 3"),)),
+            Turn(calls=(background("seq 1 9000; sleep 94.313"),)),
             Turn(calls=(Call("Bash", {"command": "sleep 2"}),)),
             Turn(text="they run"),
             Turn(calls=(looked("bash_1"), looked("bash_2"), looked("bash_3"))),
@@ -98,20 +98,20 @@ async def test_background_commands_are_found_again_after_a_restart(
         await home.daemon.start()
         said = await home.ohmo("--continue", "-p", "how are they?")
         assert said.code == 0, said.err
-        early, running, unknown = results(server.asked[4])
+        early, running, unknown = results(server.asked[5])
         assert early == EARLY
         assert running.startswith("1\n2\n3\n")
         assert running.endswith(f"\n8999\n9000\n{ENDED}")
         assert "bytes left out; whole output: " in running
         assert len(running) < 14_000
         assert "no background command 'bash_3'; there is bash_1, bash_2" in unknown
-        killed, begun = results(server.asked[5])
+        killed, begun = results(server.asked[6])
         assert killed == running
         assert "in the background as bash_3" in begun
         kept = Path(running.partition("whole output: ")[2].partition(" ...]")[0])
         assert kept.read_text() == "".join(f"{number}\n" for number in range(1, 9001))
         assert (await home.ohmo("-p", "look at another's")).code == 0
-        assert "no background command 'bash_2'; there is none" in results(server.asked[7])[0]
+        assert "no background command 'bash_2'; there is none" in results(server.asked[8])[0]
 
 
 async def test_what_a_silent_command_wrote_long_ago_stays_while_it_runs(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A command of the agent speaks to the daemon as its owner would, by every way it has to be
-somebody else: nothing comes of it. The real daemon."""
+somebody else: nothing comes of it. The real daemon, without a sandbox: what a cage keeps from both
+doors is in test_journey_sandbox.py."""
 
 from __future__ import annotations
 
@@ -93,7 +94,7 @@ class Owner:
         self.work = folder / "work"
         for made in (self.home, self.work):
             made.mkdir(mode=0o700)
-        written = f"workspace: {self.work}\ncontrol: {{listen: '127.0.0.1:0'}}\n"
+        written = f"workspace: {self.work}\ncontrol: {{listen: '127.0.0.1:0'}}\nsandbox: {{backend: none}}\n"
         (self.home / "config.yaml").write_text(written)
         self.daemon = Daemon(self.home)
 

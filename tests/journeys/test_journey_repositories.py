@@ -42,9 +42,9 @@ def git(home: Keyboard, *words: str) -> str:
 def repository(home: Keyboard) -> Path:
     """One commit and a change. A setting of the repository and a hook leave a file when they are
     run; returns where."""
-    ran = home.work.parent / "ran"
-    ran.mkdir()
     git(home, "init", "-qb", "main", "--template=")
+    ran = home.work / ".git/ran"  # which a cage lets them write to
+    ran.mkdir()
     (home.work / "a.py").write_text("one\n")
     git(home, "add", ".")
     git(home, "commit", "-qm", "First")

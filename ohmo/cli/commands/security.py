@@ -20,18 +20,22 @@ def COMMAND() -> None:
 def audit(ctx: click.Context, file: Path | None, as_json: bool) -> None:
     """Name every way in and everything that lies open, gravest first; exit 1 when something is
     critical or high."""
+    from ohmo.assembly.walls import walls_tried
     from ohmo.cli.home_config import load_config
     from ohmo.cli.show import as_json_text, clean
     from ohmo.doctor.audit import audit as look
 
-    found = look(load_config(file), os.geteuid())
+    config = load_config(file)
+    walls = walls_tried(config, os.environ)
+    found = look(config, os.geteuid(), walls=walls)
     if as_json:
         rows = [
             {"name": risk.name, "severity": risk.severity, "text": risk.text, "next": risk.next}
             for risk in found
         ]
-        click.echo(as_json_text({"findings": rows}))
+        click.echo(as_json_text({"findings": rows, "sandbox": walls.backend}))
     else:
+        click.echo(clean(walls.words))
         for risk in found:
             click.echo(
                 f"{risk.severity:8} {risk.name}: {clean(risk.text)}\n         → {clean(risk.next)}"

@@ -53,6 +53,8 @@ def show_status(status: Mapping[str, Any]) -> None:
     provider = clean(status["provider"])
     named = provider if provider.startswith(model) else f"{model} ({provider})"
     click.echo(f"model: {named}")
+    if status.get("sandbox"):  # an earlier daemon has none
+        click.echo(f"sandbox: {clean(status['sandbox'])}")
     messages = _counts(dict(status["inbox"]))
     click.echo(f"messages: {messages}; oldest waiting: {ago(status['oldest_waiting'])}")
     click.echo(f"answers: {_counts(dict(status['outbox']))}")

@@ -4,6 +4,7 @@ comes of it and the file that holds it."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,11 @@ told = []
 for method, path, body in (("GET", "", None), ("POST", "/rules", {{"version": "", "preset": "safe", "allow": ["Bash"], "ask": [], "deny": []}})):
     link = http.client.HTTPConnection("localhost")
     link.sock = socket.socket(socket.AF_UNIX)
-    link.sock.connect("{socket}")
+    try:
+        link.sock.connect("{socket}")
+    except OSError as error:
+        told.append(type(error).__name__)
+        continue
     link.request(method, "/api/v1/setup" + path, json.dumps(body), {{"Content-Type": "application/json"}})
     told.append(str(link.getresponse().status))
 print("heard", *told)
@@ -322,5 +327,7 @@ async def test_neither_a_stranger_nor_a_foreign_page_nor_the_agent_itself_reache
     (daemon.workspace / "ask.py").write_text(ASK.format(socket=daemon.home / "run" / "ohmo.sock"))
     await send(page, "Bash: python3 ask.py")
     await page.locator(".card.agent").get_by_role("button", name="Allow once").click()
-    await expect(page.locator("#transcript .agent").last).to_contain_text("heard 403 403")
+    await expect(page.locator("#transcript .agent").last).to_contain_text(
+        re.compile(r"heard (403|\w+Error) (403|\w+Error)")  # by what it descends from, or at a wall
+    )
     assert (daemon.home / "config.yaml").read_text() == text

@@ -129,10 +129,6 @@ def test_a_wrong_configuration_is_code_78_and_a_line_for_each_problem(home: Path
             "config.yaml:1: channels.matrix.homeserver: must be",
         ),
         (
-            "sandbox: {network: on}",
-            "config.yaml:1: sandbox.network: a sandbox comes in a later version; remove this",
-        ),
-        (
             "permissions: {preset: full}",
             "config.yaml:1: permissions.preset: full lets everything run unasked inside a sandbox",
         ),
@@ -141,12 +137,8 @@ def test_a_wrong_configuration_is_code_78_and_a_line_for_each_problem(home: Path
             "config.yaml:1: permissions.preset: full lets everything run unasked inside a sandbox",
         ),
         (
-            "sandbox: {backend: landlock}",
-            "config.yaml:1: sandbox.backend: a sandbox comes in a later version; remove this",
-        ),
-        (
-            "sandbox: {memory: 1GiB}",
-            "config.yaml:1: sandbox.memory: a sandbox comes in a later version; remove this",
+            "sandbox: {backend: docker}",
+            "config.yaml:1: sandbox.backend: the backend docker comes in a later version; remove this",
         ),
         (
             "store: {url: 'postgresql://h/d'}",

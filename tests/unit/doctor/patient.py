@@ -17,6 +17,7 @@ from ohmo.config.home import Home
 from ohmo.database.migrations import MIGRATIONS
 from ohmo.doctor.check import Facts, Kept, Machine
 from ohmo.doctor.examination import survey
+from ohmo.sandbox.walls import Standing as Walls
 from ohmo.service.protocol import Standing
 from ohmo.setup.answers import AGENTS, SOUL, USER
 from ohmo.storefile.archive import make_backup
@@ -80,6 +81,7 @@ class Patient:
             "may_write": lambda path: True,
             "may_read": lambda path: True,
             "memory_share": lambda: None,
+            "walls": lambda config, environ: Walls("bubblewrap", tried=60),
         }
         self.status: dict[str, Any] | None = {
             "ready": True,

@@ -21,6 +21,7 @@ from ohmo.config.models import ChannelPolicy
 from ohmo.contracts.cron import JobBody, JobSpec
 from ohmo.doctor.check import Finding, Kept
 from ohmo.doctor.examination import checks, examine, mend, survey
+from ohmo.sandbox.walls import Standing as Walls
 from ohmo.service.protocol import Standing
 from ohmo.store.codec import write_job
 from ohmo.storefile.inspection import problem
@@ -411,6 +412,11 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
     "machine.bash": (without("bash"), "apt install bash", frozenset()),
     "machine.git": (without("git"), "apt install git", frozenset()),
     "machine.rg": (without("rg"), "apt install ripgrep", frozenset()),
+    "sandbox.holds": (
+        machine(walls=lambda config, environ: Walls("none", ("bubblewrap: no bwrap",), fell=True)),
+        "install the package bubblewrap",
+        frozenset(),
+    ),
     "machine.uvloop": (without_module("uvloop"), "pip install uvloop", frozenset()),
     "machine.traces": (
         lambda p: (

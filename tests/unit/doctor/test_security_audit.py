@@ -61,13 +61,10 @@ def patient(tmp_path: Path) -> Patient:
 def findings(
     patient: Patient, user: int = 1000, packages: Path = PACKAGES
 ) -> dict[str, tuple[str, str]]:
-    """But that there is no sandbox yet, which is so in every home."""
-    found = {
+    return {
         risk.name: (risk.severity, risk.next)
         for risk in audit(load(environ=patient.environ), user, packages)
     }
-    assert found.pop("no_sandbox")[0] == "medium"
-    return found
 
 
 def test_a_careful_home_has_nothing_open(patient: Patient) -> None:
@@ -75,20 +72,11 @@ def test_a_careful_home_has_nothing_open(patient: Patient) -> None:
     assert set(findings(patient, user=0)) == {"root"}
 
 
-@pytest.mark.parametrize("backend", ["auto", "none"])
-def test_a_sandbox_that_is_not_built_is_promised_by_no_setting(
-    backend: str, patient: Patient
-) -> None:
-    patient.config("cron:", f"sandbox: {{backend: {backend}}}\ncron:")
-    (told,) = [
-        risk for risk in audit(load(environ=patient.environ), 1000) if risk.name == "no_sandbox"
-    ]
-    assert (
-        told.text
-        == "commands run without a sandbox: there is none in this version, sandbox.backend:"
-        f" {backend} changes nothing"
-    )
-    assert "auto" not in told.next
+def test_walls_that_were_given_up_are_named(patient: Patient) -> None:
+    patient.config("cron:", "sandbox: {backend: none}\ncron:")
+    assert findings(patient)["no_sandbox"] == ("high", "set sandbox.backend: auto")
+    patient.config("{backend: none}", "{network: on}")
+    assert findings(patient)["open_network"] == ("medium", "set sandbox.network: ask")
 
 
 @pytest.mark.parametrize("name", sorted(WAYS))

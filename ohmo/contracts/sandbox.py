@@ -1,0 +1,58 @@
+"""What a command may reach (``Cage``), and how a backend starts it there (``Launch``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from channels.record import record
+from ohmo.contracts.messages import Json
+
+Backend = Literal["bubblewrap", "landlock", "none"]
+
+
+@record
+class Cage:
+    """Absolute paths without links. Of a path the nearest one named above it decides; what is
+    below none of them is not there. ``read`` and ``write``: with all that is below; a ``read``
+    below a ``write`` is read-only where the backend can (Landlock cannot). ``hide`` goes before
+    both. ``named``: of ``read`` and ``write``, what a command itself names: where something else
+    lies there by the time it starts, it does not start. ``doors``: unix sockets that it can see may
+    be opened also beside the network. ``memory`` in bytes, of all its processes; ``pids``: how many
+    there may be."""
+
+    read: tuple[Path, ...]
+    write: tuple[Path, ...]
+    hide: tuple[Path, ...] = ()
+    named: tuple[Path, ...] = ()
+    network: Literal["off", "on"] = "off"
+    doors: bool = False
+    memory: int = 2 << 30
+    cpus: float = 1.0
+    pids: int = 256
+
+
+@record
+class Launch:
+    """``fds``: open in the program that is started, under these numbers. ``rules``: what the keeper
+    applies between fork and exec (``ohmo.processes.confinement``), and what it watches. ``env``:
+    on top of the command's own."""
+
+    argv: tuple[str, ...]
+    fds: tuple[int, ...] = ()
+    rules: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class Sandbox(Protocol):
+    @property
+    def name(self) -> Backend: ...
+
+    def launch(
+        self, argv: tuple[str, ...], cwd: Path, cage: Cage
+    ) -> AbstractAsyncContextManager[Launch]:
+        """Held until the command has ended. Raises OSError with one line."""
+        ...

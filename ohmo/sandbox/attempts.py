@@ -1,0 +1,122 @@
+"""What nobody inside a cage may succeed with, tried. The text of this module is run in a cage by
+``python -I -S -c``, so it brings all it needs: an order as JSON on the command line, and on stdout
+one JSON object of what succeeded, each with what it got. Two words prove that it ran and could do
+what it should: ``works`` and ``ended``."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def attempts(order: dict[str, Any]) -> dict[str, Callable[[], object]]:
+    """By name; each raises OSError or answers None when it failed. ``order``: ``hidden`` and
+    ``outside`` (files that exist out there), ``port`` and ``abstract`` (where somebody listens),
+    ``pid`` (of a process out there), ``calls`` (numbers of refused system calls)."""
+    found: dict[str, Callable[[], object]] = {
+        # A folder of its own may lie there: whether it came out is seen outside.
+        "write outside": lambda: _write(order["outside"] + ".new"),
+        "connect": lambda: _connect(socket.AF_INET, ("127.0.0.1", order["port"])),
+        "abstract socket": lambda: _connect(socket.AF_UNIX, "\0" + order["abstract"]),
+        "unix socket": lambda: _connect(socket.AF_UNIX, order["unix"]),
+        "datagram": lambda: _datagram(order["port"]),
+        "signal": lambda: os.kill(order["pid"], 0) or "sent",
+        "processes outside": lambda: _read(f"/proc/{order['pid']}/environ"),
+        "root of a process": lambda: _read(f"/proc/{order['pid']}/root{order['outside']}"),
+        "type into the terminal": _typed,
+        "new privileges": lambda: None if _LIBC.prctl(39, 0, 0, 0, 0) == 1 else "open",
+        "become root": _other_user,
+    }
+    for path in (*order["hidden"], order["outside"]):
+        found[f"read {path}"] = lambda path=path: _read(path)
+    for name, number in order["calls"].items():
+        found[name] = lambda number=number: _call(number)
+    return found
+
+
+def _read(path: str) -> object:
+    if Path(path).is_dir():
+        return os.listdir(path) or None  # noqa: PTH208
+    return Path(path).read_bytes() or None
+
+
+def _write(path: str) -> None:
+    with open(path, "x", encoding="ascii") as file:  # noqa: PTH123
+        file.write("x")
+
+
+def _connect(family: int, address: Any) -> object:
+    with socket.socket(family, socket.SOCK_STREAM) as made:
+        made.settimeout(2.0)
+        made.connect(address)
+        return "connected"
+
+
+def _datagram(port: int) -> object:
+    """Whether it comes through is seen outside as well; an unreachable network says so."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
+        made.settimeout(0.3)
+        made.connect(("192.0.2.1", port))  # RFC 5737: nobody's
+        return "there is a way out"
+
+
+def _typed() -> object:
+    try:
+        fcntl.ioctl(0, 0x5412, b"x")  # TIOCSTI
+    except PermissionError:
+        return None
+    except OSError as error:
+        return f"not refused but {error.strerror}"
+    return "typed"
+
+
+def _other_user() -> object:
+    """Whoever is root already becomes somebody else."""
+    if os.getuid() == 0:
+        with suppress(OSError):
+            os.setgroups([])
+            return "may set groups"
+        return None
+    os.setuid(0)
+    return "is root"
+
+
+def _call(number: int) -> object:
+    """A refused call says EPERM, whatever it is given."""
+    ctypes.set_errno(0)
+    answer = _LIBC.syscall(number, -1, 0, 0, 0, 0, 0)
+    if answer == -1 and ctypes.get_errno() == 1:
+        return None
+    return f"not refused but {answer}, errno {ctypes.get_errno()}"
+
+
+def main() -> None:
+    order = json.loads(sys.argv[1])
+    succeeded: dict[str, str] = {}
+    with tempfile.TemporaryFile() as file:  # its scratch
+        file.write(b"x")
+    own = Path(order["own"])
+    own.write_text("x", encoding="ascii")
+    works = own.read_text(encoding="ascii") == "x"
+    for name, attempt in attempts(order).items():
+        with suppress(OSError):
+            got = attempt()
+            if got is not None:
+                succeeded[name] = str(got)[:200]
+    tried = len(attempts(order))
+    print(json.dumps({"works": works, "ended": True, "tried": tried, "succeeded": succeeded}))
+
+
+if __name__ == "__main__":
+    main()

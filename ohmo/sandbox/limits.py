@@ -1,0 +1,39 @@
+"""What every backend has the keeper hold a command to, and where its temporary files go."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from ohmo.contracts.messages import Json
+from ohmo.contracts.sandbox import Cage
+
+_LARGEST = 8 << 30  # bytes of one file
+
+
+def limits(cage: Cage) -> dict[str, Json]:
+    """The rules of ``Launch`` for memory, processes and files. The kernel counts RLIMIT_NPROC for
+    the user with all threads (setrlimit(2)), so what the machine runs already comes on top;
+    RLIMIT_DATA and not RLIMIT_AS, because node and Java reserve more addresses than they use."""
+    running = int(Path("/proc/loadavg").read_text(encoding="ascii").split()[3].partition("/")[2])
+    return {
+        "rlimits": {
+            "DATA": cage.memory,
+            "CORE": 0,
+            "FSIZE": _LARGEST,
+            "NPROC": running + cage.pids,
+        },
+        "cpus": max(1, math.ceil(cage.cpus)),
+        "pids": cage.pids + 4,  # with the backend's own
+        "memory": cage.memory,
+    }
+
+
+def temporary(folder: str) -> dict[str, str]:
+    """For the environment: the home cannot be written to, so what programs only keep to be quicker
+    the next time goes where temporary files go."""
+    return {
+        "TMPDIR": folder,
+        "XDG_CACHE_HOME": f"{folder}/.cache",
+        "npm_config_cache": f"{folder}/.npm",
+    }

@@ -1,0 +1,132 @@
+"""Whether a backend holds on this machine: it is run, with somebody inside who tries what must not
+succeed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import socket
+import sys
+import tempfile
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+
+from ohmo.contracts.messages import Json
+from ohmo.contracts.sandbox import Cage, Sandbox
+from ohmo.processes.job import Command, ProcessRunner
+from ohmo.sandbox import bubblewrap, landlock, seccomp
+
+_SECONDS = 20.0
+_TEXT = Path(__file__).with_name("attempts.py")
+_APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+_SWITCHES = (
+    (Path("/proc/sys/kernel/unprivileged_userns_clone"), "0"),
+    (Path("/proc/sys/user/max_user_namespaces"), "0"),
+)
+
+
+def backends(wanted: str, path: str, scratch: Path) -> tuple[list[Sandbox], list[str]]:
+    """Those that may hold here, the best first, and why others cannot. ``wanted``: as in
+    ``sandbox.backend``; ``path``: where programs are; ``scratch``: a folder for Landlock."""
+    found: list[Sandbox] = []
+    why: list[str] = []
+    if not seccomp.supported():
+        return [], [f"there is no filter of system calls for {os.uname().machine}"]
+    if wanted in ("auto", "bubblewrap"):
+        program = bubblewrap.find(path)
+        if program is None:
+            why.append("bubblewrap: there is no bwrap (install the package bubblewrap)")
+        else:
+            found.append(bubblewrap.Bubblewrap(program))
+    if wanted in ("auto", "landlock"):
+        reason = landlock.why_not()
+        if reason:
+            why.append(f"landlock: {reason}")
+        else:
+            found.append(landlock.Landlock(scratch))
+    return found, why
+
+
+async def holds(sandbox: Sandbox, cage: Cage) -> tuple[str, int]:
+    """One line about what it lets through, or why it does not start, "" when it holds; and how many
+    ways out were tried. ``cage``: as commands get it, without network."""
+    with ExitStack() as held:
+        folder = held.enter_context(tempfile.TemporaryDirectory(prefix="ohmo-probe-"))
+        top = _real(folder)
+        own, outside = top / "own", top / "outside"
+        own.mkdir()
+        outside.write_text("secret", encoding="ascii")
+        listener = held.enter_context(closing(socket.create_server(("127.0.0.1", 0))))
+        abstract = f"ohmo-probe-{secrets.token_hex(8)}"
+        for address in ("\0" + abstract, str(top / "socket")):
+            local = held.enter_context(closing(socket.socket(socket.AF_UNIX)))
+            local.bind(address)
+            local.listen()
+        order: dict[str, Json] = {
+            "hidden": [str(path) for path in cage.hide],
+            "outside": str(outside),
+            "own": str(own / "file"),
+            "port": listener.getsockname()[1],
+            "abstract": abstract,
+            "unix": str(top / "socket"),
+            "pid": os.getpid(),
+            "calls": dict(seccomp.numbers()),
+        }
+        python = _real(sys.executable)
+        here = tuple({python, _real(sys.base_prefix)})
+        inner = replace(cage, read=(*cage.read, *here), write=(*cage.write, own), network="off")
+        text = await asyncio.to_thread(_TEXT.read_text, encoding="utf-8")
+        command = Command(
+            (str(python), "-I", "-S", "-c", text, json.dumps(order)),
+            own,
+            {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+            top / "spill",
+            _SECONDS,
+            cage=inner,
+        )
+        try:
+            ended = await ProcessRunner(sandbox=sandbox).run(command, lambda _: None)
+        except OSError as error:
+            return str(error), 0
+        if (top / "outside.new").exists():
+            return "it lets through: write outside", 0
+    try:
+        told = json.loads(ended.output.out.head)
+        if told["works"] and not told["succeeded"]:
+            return "", int(told["tried"])
+        return "it lets through: " + ", ".join(told["succeeded"]), int(told["tried"])
+    except (ValueError, KeyError, TypeError):
+        lines = ended.output.err.head.decode("utf-8", "replace").strip().splitlines()
+        why = lines[-1] if lines else ended.reason or ended.code
+        return f"it does not start: {why}{_hint()}", 0
+
+
+def _real(path: str) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _hint() -> str:
+    """What the machine forbids, and how it is allowed."""
+    try:
+        if _APPARMOR.read_text(encoding="ascii").strip() == "1":
+            return (
+                " (AppArmor forbids user namespaces, as Ubuntu 24.04 does: install the package"
+                " apparmor-profiles and link /usr/share/apparmor/extra-profiles/bwrap-userns-"
+                "restrict into /etc/apparmor.d, or `sysctl -w"
+                " kernel.apparmor_restrict_unprivileged_userns=0`)"
+            )
+    except OSError:
+        pass
+    for path, off in _SWITCHES:
+        try:
+            if path.read_text(encoding="ascii").strip() == off:
+                return f" (user namespaces are off: {path} is {off})"
+        except OSError:
+            continue
+    mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
+    if any(line.split()[4].startswith("/proc/") for line in mounts.splitlines()):
+        return " (parts of /proc are masked, as in containers and strict units)"
+    return ""

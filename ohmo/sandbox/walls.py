@@ -1,0 +1,266 @@
+"""The cages of this house: which backend holds here, found once, and what a command may reach."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+from channels.record import record
+from ohmo.contracts.sandbox import Backend, Cage, Launch, Sandbox
+from ohmo.contracts.tool import Opened
+from ohmo.discovery import load
+from ohmo.sandbox.hiding import Hiding
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+#: What of the system can be read, as far as it is there.
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix")
+_SYSTEM_STATE = ("/var/lib/dpkg", "/var/lib/ca-certificates", "/sys/devices/system/cpu")
+_HOME = (".gitconfig", ".config/git/config", ".config/git/ignore")
+#: Of the home: where people keep programs, and nothing but programs.
+_TOOLS = (
+    *(".asdf", ".bun/bin", ".cargo/bin", ".cargo/env", ".deno/bin", ".local/bin", ".local/pipx"),
+    *(".local/share/mise", ".local/share/pipx", ".local/share/uv/python", ".local/share/uv/tools"),
+    *(".nvm", ".pyenv", ".rbenv", ".rustup", ".sdkman", ".volta", "go/bin"),
+)
+_NOTHING = Opened()
+#: Of a workspace: what programs run or agents obey.
+PROTECTED = (".git/hooks", ".git/config", ".ohmo", ".claude")
+
+
+@record
+class CageSettings:
+    """``backend`` and the limits: as in the configuration's ``sandbox``. ``home``: of the person
+    who runs the daemon, ``root``: $OHMO_HOME. ``absolute``, ``anywhere``: patterns of sensitive
+    places, the latter below whatever folder. ``path``: where programs are. ``installed``: where
+    ohmo itself and its interpreter are; ``socket``: at which the daemon listens."""
+
+    backend: Literal["auto", "bubblewrap", "landlock", "none"]
+    network: Literal["ask", "on", "off"]
+    memory: int
+    cpus: float
+    pids: int
+    home: Path
+    root: Path
+    workspace: Path
+    absolute: tuple[str, ...]
+    anywhere: tuple[str, ...]
+    path: str
+    installed: tuple[Path, ...] = ()
+    socket: Callable[[], Path] = Path
+
+
+@record
+class Standing:
+    """Which backend holds. ``why``: one line for each that does not. ``fell``: one was wanted and
+    none holds. ``tried``: ways out of it that were tried and led nowhere."""
+
+    backend: Backend
+    why: tuple[str, ...] = ()
+    fell: bool = False
+    tried: int = 0
+
+    @property
+    def words(self) -> str:
+        """One line for people."""
+        if self.backend != "none":
+            rest = "".join(f"; not {each}" for each in self.why)
+            return f"sandbox: {self.backend}, {self.tried} ways out of it lead nowhere{rest}"
+        if not self.fell:
+            return "sandbox: none, " + ("; ".join(self.why) or "as sandbox.backend says")
+        return (
+            f"no sandbox holds here ({'; '.join(self.why)}): what may change something is asked,"
+            " whatever rules and mode say; sandbox.backend: none accepts that there is none"
+        )
+
+
+class Walls:
+    """Carries out ``Sandbox`` with the backend that holds. Nothing is tried, or imported, before
+    somebody asks."""
+
+    name: Backend = "none"
+
+    def __init__(self, settings: CageSettings) -> None:
+        self._settings = settings
+        self._scratch = settings.root / "scratch"
+        self._hiding = Hiding(settings.absolute, settings.anywhere)
+        self._system = tuple(map(Path, filter(os.path.lexists, (*SYSTEM, *_SYSTEM_STATE))))
+        self._finding: asyncio.Task[Standing] | None = None
+        self._sandbox: Sandbox | None = None
+        self._standing: Standing | None = None
+
+    @property
+    def network(self) -> Literal["ask", "on", "off"]:
+        return self._settings.network
+
+    @property
+    def asks_network(self) -> bool:
+        """Whether a command has it only when it is allowed to this very call."""
+        return self._settings.network == "ask" and self._settings.backend != "none"
+
+    @property
+    def known(self) -> Standing | None:
+        """None: not found yet."""
+        return self._standing
+
+    def told(self) -> tuple[str, str]:
+        """The backend, "" while it is not known; what people have to be told, "" when nothing."""
+        if (standing := self._standing) is None:
+            return "", ""
+        return standing.backend, standing.words if standing.fell else ""
+
+    async def begin(self) -> None:
+        """With the daemon, whose last life may have left temporary files."""
+        if self._finding is None:  # before any command has such files
+            finding = self._find(shutil.rmtree)
+            self._finding = asyncio.create_task(finding, name="sandbox-probe")
+        await asyncio.shield(self._finding)
+
+    async def standing(self) -> Standing:
+        """Finds it when nobody has."""
+        if self._finding is None:
+            self._finding = asyncio.create_task(self._find(), name="sandbox-probe")
+        return await asyncio.shield(self._finding)
+
+    async def cage(
+        self,
+        cwd: Path,
+        read: tuple[Path, ...] = (),
+        write: tuple[Path, ...] = (),
+        *,
+        opened: Opened = _NOTHING,
+    ) -> Cage | None:
+        """For a command that works in ``cwd``; None: there is none (``standing`` says whether
+        anybody knows). ``read``, ``write``: what else it may; ``opened``: what was allowed to it
+        beyond."""
+        standing = await self.standing()
+        if standing.backend == "none":
+            return None
+        return await asyncio.to_thread(self.planned, cwd, read, write, opened=opened)
+
+    def planned(
+        self,
+        cwd: Path,
+        read: tuple[Path, ...] = (),
+        write: tuple[Path, ...] = (),
+        *,
+        opened: Opened = _NOTHING,
+    ) -> Cage:
+        """Looks at the disk."""
+        settings = self._settings
+        home, root = _real(settings.home), _real(settings.root)
+        workspace, here = _real(settings.workspace), _real(cwd)
+        above = {here, *here.parents}
+        places = [workspace]
+        # A folder that holds the home, ohmo or the system is no place of work.
+        much = {home, *home.parents, root, *root.parents, *map(Path, SYSTEM)}
+        if (
+            workspace not in above
+            and here not in much
+            and not _below_any(here, (root, *self._system))
+        ):
+            places.append(here)
+        if here in workspace.parents and here in places:
+            places = [here]
+        whole = settings.network == "on" or (opened.network and settings.network == "ask")
+        reads = [*self._system, *_existing(home, _HOME), *map(_real, read), *opened.reads]
+        reads += [*self._programs(home, root)]
+        for folder in {workspace, here} if here in places else {workspace}:
+            reads += [folder / name for name in PROTECTED]
+        if whole:
+            reads.append(_real(Path("/etc/resolv.conf")))
+        if opened.house:
+            socket = settings.socket()
+            reads += [root / "run" / "ohmo.sock.path", _real(socket)]
+        return Cage(
+            read=tuple(dict.fromkeys(reads)),
+            write=tuple(dict.fromkeys((*places, *map(_real, write), *opened.writes))),
+            hide=tuple(dict.fromkeys((root, *self._hiding(places)))),
+            named=(*opened.reads, *opened.writes),
+            network="on" if whole else "off",
+            doors=opened.house,
+            memory=settings.memory,
+            cpus=settings.cpus,
+            pids=settings.pids,
+        )
+
+    @asynccontextmanager
+    async def launch(self, argv: tuple[str, ...], cwd: Path, cage: Cage) -> AsyncGenerator[Launch]:
+        """Raises OSError."""
+        await self.standing()
+        if self._sandbox is None:
+            raise OSError("there is no sandbox")
+        async with self._sandbox.launch(argv, cwd, cage) as launch:
+            yield replace(launch, env={**launch.env, "PATH": self._path(cage)})
+
+    def _path(self, cage: Cage) -> str:
+        """Without folders that are not there: a shell stops at a program it may not open."""
+        there = (*cage.read, *cage.write)
+        folders = dict.fromkeys(filter(None, self._settings.path.split(":")))
+        return ":".join(each for each in folders if _below_any(_real(Path(each)), there))
+
+    def _programs(self, home: Path, root: Path) -> Iterator[Path]:
+        """Folders of programs that are no part of the system, and ohmo itself."""
+        yield from (_real(home / name) for name in _TOOLS if os.path.lexists(f"{home}/{name}"))
+        found = list(map(_real, self._settings.installed))
+        for folder in sorted(set(filter(os.path.isdir, self._settings.path.split(":")))):
+            real = _real(Path(folder))
+            if real.name in ("bin", "sbin", "shims") and not _below_any(real, self._system):
+                # a shim runs what lies beside its folder
+                found.append(real.parent if real.name == "shims" else real)
+        above = {home, *home.parents, root, *root.parents}
+        yield from (each for each in found if each not in above)
+
+    async def _find(self, clean: Callable[..., None] | None = None) -> Standing:
+        if clean is not None:
+            await asyncio.to_thread(partial(clean, self._scratch, ignore_errors=True))
+        self._standing = standing = await self._found()
+        return standing
+
+    async def _found(self) -> Standing:
+        settings = self._settings
+        if settings.backend == "none":
+            return Standing("none")
+        if sys.platform != "linux":
+            why = ("there is no backend for this system yet",)
+            return Standing("none", why, fell=settings.backend != "auto")
+        backends = cast(
+            "Callable[[str, str, Path], tuple[list[Sandbox], list[str]]]",
+            load("ohmo.sandbox.probing:backends"),
+        )
+        holds = cast(
+            "Callable[[Sandbox, Cage], Awaitable[tuple[str, int]]]",
+            load("ohmo.sandbox.probing:holds"),
+        )
+        able, why = await asyncio.to_thread(
+            backends, settings.backend, settings.path, self._scratch
+        )
+        cage = await asyncio.to_thread(self.planned, settings.workspace)
+        for sandbox in able:
+            problem, tried = await holds(sandbox, cage)
+            if not problem:
+                self._sandbox = sandbox
+                return Standing(sandbox.name, tuple(why), tried=tried)
+            why.append(f"{sandbox.name}: {problem}")
+        return Standing("none", tuple(why), fell=True)
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _existing(home: Path, names: tuple[str, ...]) -> Iterator[Path]:
+    yield from (home / name for name in names if (home / name).is_file())
+
+
+def _below_any(path: Path, roots: tuple[Path, ...]) -> bool:
+    return any(root == path or root in path.parents for root in roots)

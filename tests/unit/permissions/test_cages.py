@@ -1,0 +1,172 @@
+"""What the cage of a command is opened to: what its words name and somebody allowed by name."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from permission_house import House, Mode
+
+from ohmo.contracts.messages import ToolCall
+from ohmo.contracts.tool import Allow, Ask, Footprint, Opened, Verdict
+from ohmo.permissions.gate import LayeredGate
+from ohmo.shell.network import networked
+
+
+@pytest.fixture
+def srv(house: House) -> Path:
+    """A folder beside the workspace, and one with a secret in it."""
+    for name in ("srv/data.txt", "srv/sub/more.txt", "mixed/data.txt", "mixed/app/.npmrc"):
+        (house.home / name).parent.mkdir(parents=True, exist_ok=True)
+        (house.home / name).write_text("x\n")
+    return house.home / "srv"
+
+
+def opened(
+    house: House,
+    command: str,
+    *,
+    allow: tuple[str, ...] = (),
+    person: bool = False,
+    mode: Mode = "default",
+    rules: tuple[str, ...] = (),
+    **more: Any,
+) -> Opened:
+    context = replace(house.context(mode), rules=rules)
+    return house.policy(allow=allow, **more).opened(command, context, (), person=person)
+
+
+def test_a_person_s_word_opens_what_the_command_names(house: House, srv: Path) -> None:
+    found = opened(house, f"cat a.py {srv}/data.txt | tee {srv}/new.txt", person=True)
+    assert found == Opened((srv / "data.txt",), (srv,))
+    found = opened(house, f"cd {srv} && make", person=True)
+    assert found.writes == (srv,)
+    assert opened(house, f"{srv}/tool --in={srv}/data.txt", person=True).writes == (
+        srv / "data.txt",
+    )
+
+
+@pytest.mark.parametrize("allow", ["Bash", "Bash(*)", "Write", "Edit", "Bash(cp *)"])
+@pytest.mark.parametrize("mode", ["default", "full_auto"])
+def test_a_rule_that_names_no_place_opens_none_for_writing(
+    house: House, srv: Path, allow: str, mode: Mode
+) -> None:
+    found = opened(house, f"cp a.py {srv}/new.txt; curl x.org", allow=(allow,), mode=mode)
+    assert (found.writes, found.network, found.house) == ((), False, False)
+
+
+def test_rules_open_what_they_name(house: House, srv: Path) -> None:
+    copies = f"cp {srv}/data.txt a.py"
+    assert opened(house, copies) == Opened()
+    assert opened(house, copies, allow=(f"Read({srv}/**)",)).reads == (srv / "data.txt",)
+    assert opened(house, copies, mode="full_auto").reads == (srv / "data.txt",)
+    written = opened(house, f"cp a.py {srv}/sub/new", allow=(f"Edit({srv}/**)",))
+    assert written.writes == (srv / "sub",)
+    assert opened(house, copies, allow=(f"Bash({copies})",)).writes == (srv / "data.txt",)
+
+
+@pytest.mark.parametrize(
+    "path",
+    """~/.ssh ~/.ssh/id_rsa ~/.ohmo ~/.ohmo/run/token ~ / /home ~/mixed /proc/1/environ /dev/sda
+        /run /run/docker.sock /etc/shadow /tmp link""".split(),
+)
+def test_what_is_sensitive_or_holds_it_is_never_opened(house: House, srv: Path, path: str) -> None:
+    for command in (f"cat {path}", f"cp -r {path} x", f"cd {path} && make", f"tar cf x {path}"):
+        for more in ({"person": True}, {"allow": (f"Bash({command})", "Write(/**)", "Read(/**)")}):
+            found = opened(house, command, **more)
+            assert (found.reads, found.writes) == ((), ()), command
+
+
+def test_a_denied_place_is_not_opened(house: House, srv: Path) -> None:
+    for rule in (f"Read({srv}/data.txt)", f"Read({srv}/**)"):
+        assert opened(house, f"cat {srv}/data.txt", person=True, deny=(rule,)) == Opened()
+        assert opened(house, f"cp -r {srv} x", person=True, deny=(rule,)) == Opened()
+
+
+def test_random_words_open_nothing_sensitive(house: House, srv: Path) -> None:
+    """A thousand paths through links, ``..`` and spellings, all allowed by a person."""
+    chance = random.Random(17)
+    parts = ["..", ".", "srv", "work", ".ssh", ".ohmo", "run", "token", "id_rsa", "link", "up", ""]
+    closed = [os.path.realpath(house.home / name) for name in (".ssh", ".ohmo", ".aws", ".kube")]
+    for _ in range(1000):
+        words = "/".join(chance.choice(parts) for _ in range(chance.randint(1, 6)))
+        first = chance.choice(["", "~/", f"{srv}/", "up/"])
+        found = opened(house, f"cp -r {first}{words} x", person=True)
+        for path in map(os.path.realpath, (*found.reads, *found.writes)):
+            assert not any(f"{path}/".startswith(f"{each}/") for each in closed), (first, words)
+            assert not any(each.startswith(f"{path}/") for each in closed), (first, words)
+
+
+@pytest.mark.parametrize(
+    ("command", "allow", "network"),
+    [
+        ("git push", "Bash(git push:*)", True),
+        ("cd src && git push | tail -3", "Bash(git push:*)", True),
+        ("git push && python3 a.py", "Bash(git push:*)", False),  # lends it to nobody
+        ("curl -s https://x.org/a", "Bash(curl -s https://x.org/a)", True),
+        ("make", "Bash(make)", False),
+        ("git status", "Bash(git:*)", False),
+    ],
+)
+def test_a_rule_that_names_what_needs_the_network_gives_it(
+    house: House, command: str, allow: str, *, network: bool
+) -> None:
+    assert opened(house, command, allow=(allow, "Bash(python3 a.py)")).network is network
+
+
+def test_what_a_job_names_is_the_job_s_own(house: House) -> None:
+    rules = ("Bash(ohmo triage http 'http://127.0.0.1:1/x')", "Bash(ohmo cron list:*)")
+    triage = opened(house, "ohmo triage http 'http://127.0.0.1:1/x'", rules=rules)
+    assert triage == Opened(network=True, house=True)
+    assert opened(house, "ohmo cron list", rules=rules).house
+    piped = opened(
+        house, "make 2>&1 | ohmo triage read", rules=("Bash(make)", "Bash(ohmo triage read)")
+    )
+    assert (piped.network, piped.house) == (True, False)
+    for command in ("ohmo cron list; python3 a.py", "python3 a.py", "ohmo cron list $(cat a.py)"):
+        assert opened(house, command, rules=(*rules, "Bash")) == Opened(), command
+    assert opened(house, "ohmo cron list", allow=("Bash(ohmo cron list)",)) == Opened()
+
+
+@pytest.mark.parametrize(
+    ("command", "yes"),
+    [("git push", True), ("git -C x fetch", True), ("git commit", False), ("pip install x", True),
+     ("python3 -m pip install x", True), ("npm run build", False), ("npm ci", True), ("ls", False),
+     ("rsync a b", False), ("rsync a host:b", True), ("curl x", True)],
+)  # fmt: skip
+def test_programs_that_need_the_network_are_known(house: House, command: str, *, yes: bool) -> None:
+    assert any(map(networked, house.shell.parse(command, house.work).commands)) is yes
+
+
+@pytest.mark.parametrize("allow", [("Bash",), ()])
+async def test_the_network_is_asked_for_and_given_to_the_call_that_was_allowed(
+    house: House, allow: tuple[str, ...]
+) -> None:
+    policy = house.policy(allow=allow)
+    call = ToolCall("t.1", "Bash", {"command": "curl x.org"}, "")
+    footprint = Footprint(command="curl x.org", network=True)
+    context = replace(house.context("full_auto"), cwd=house.work)
+
+    async def none() -> tuple[()]:
+        return ()
+
+    async def unanswered(_: str) -> None:
+        return None
+
+    async def allowed(_: str) -> Verdict:
+        return Verdict("allowed", person="ada")
+
+    gate = LayeredGate(lambda _: [policy], none)
+    asked = await gate.judge(call, footprint, context, unanswered)
+    assert isinstance(asked, Ask)
+    assert asked.layer.startswith("sandbox")
+    decision = await gate.judge(call, footprint, context, allowed)
+    assert isinstance(decision, Allow)
+    assert decision.judged.opened.network
+    silent = await gate.judge(call, replace(footprint, network=False), context, allowed)
+    assert isinstance(silent, Allow)
+    assert not silent.judged.opened.network
