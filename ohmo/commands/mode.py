@@ -9,9 +9,9 @@ from ohmo.commands.contract import MEMBERS, Choose, Command, Desk, Effect, Order
 
 _KNOWS = re.compile(r"\s[-\u2012-\u2015]*i[ -]know\W*$")  # keyboards make one dash of two
 _WARNING = (
-    "`full_auto` lets everything run unasked, commands too, and no sandbox holds it. If that is"
-    " what you want, say `/mode full_auto --i-know`: it holds in this conversation for 8 hours and"
-    " ends by itself."
+    "`full_auto` lets everything run unasked and change whatever is in the workspace; only the"
+    " sandbox, where one holds (`ohmo status`), keeps commands in there. If that is what you want,"
+    " say `/mode full_auto --i-know`: it holds in this conversation for 8 hours and ends by itself."
 )
 
 

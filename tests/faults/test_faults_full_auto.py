@@ -63,7 +63,7 @@ async def test_full_auto_is_the_owners_with_open_eyes_and_ends_by_itself(
         scene.daemon.environ.update(clock.environ)
         await scene.daemon.start()
         await says(scene, "/mode full_auto --i-know", "Only the owner", "dm:bob", "bob")
-        await says(scene, "/mode full_auto", "no sandbox holds it")
+        await says(scene, "/mode full_auto", "only the sandbox")
         assert not await ran(scene, work, "warned")
         text = await says(
             scene, "/mode full_auto --i-know", "is no longer asked about in this chat"

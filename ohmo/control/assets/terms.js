@@ -5,7 +5,7 @@ import { cost, count } from "./pieces.js";
 import { node } from "./transcript.js";
 import { call } from "./wire.js";
 
-const MODES = [["default", "Asks", "asks before it changes anything"], ["plan", "Plan only", "changes nothing"], ["full_auto --i-know", "Full auto", "asks about nothing for 8 hours; no sandbox holds it"]];
+const MODES = [["default", "Asks", "asks before it changes anything"], ["plan", "Plan only", "changes nothing"], ["full_auto --i-know", "Full auto", "asks about nothing for 8 hours; only the sandbox holds it"]];
 
 export class Terms {
   /** `box`: where they stand; `form`: marked while nothing is asked; `say(line)`: a command of the person. */

@@ -255,7 +255,7 @@ async def test_full_auto_is_chosen_with_open_eyes_and_seen(
     await send(page, "hello")
     await expect(terms.locator(".cost-now")).to_be_visible()
     await terms.get_by_role("button", name="Mode: Asks").click()
-    await page.get_by_role("menuitem", name="no sandbox holds it").click()
+    await page.get_by_role("menuitem", name="only the sandbox holds it").click()
     await expect(terms.get_by_role("button", name="Mode: Full auto")).to_be_visible()
     await expect(page.locator("#transcript")).to_contain_text("Mode is now full_auto, until")
     model.next(
