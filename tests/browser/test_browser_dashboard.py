@@ -601,6 +601,30 @@ async def test_a_thousand_threads_come_in_pages_and_stay_smooth(scene: Scene, pa
     await expect(page.locator("#board .rows a").first).to_be_focused()
 
 
+async def test_a_page_of_a_list_that_a_change_overtook_is_asked_for_again(
+    scene: Scene, page: Page
+) -> None:
+    for number in range(120):
+        scene.thread(f"paged-{number}", f"a matter of paging {number}")
+    asked, overtaken = asyncio.Event(), asyncio.Event()
+
+    async def slow(route: Route) -> None:
+        asked.set()
+        await overtaken.wait()
+        await route.continue_()
+
+    await page.route(re.compile(r"/api/v1/sessions\?.*&after="), slow)
+    await page.goto(scene.url("threads"))
+    rows = page.locator("#board .rows > li")
+    await expect(rows).to_have_count(50)
+    await page.evaluate("document.getElementById('board-body').scrollTop = 1e9")
+    await asked.wait()
+    async with page.expect_response(re.compile(r"/api/v1/sessions\?(?!.*&after=)")):
+        scene.thread("paged-newest", "came meanwhile")
+    overtaken.set()
+    await expect(rows).not_to_have_count(50)
+
+
 async def test_keys_lead_everywhere_and_are_listed(scene: Scene, page: Page) -> None:
     await page.goto(scene.url("channels"))
     await expect(page.locator(".channel-sheet")).to_have_count(2)

@@ -49,7 +49,7 @@ export class Chats {
       if (this.watched) await this.rows.refresh();
       else {
         this.watched = true;
-        await this.rows.load();
+        await this.rows.refresh();
       }
       this.draw();
     } catch {

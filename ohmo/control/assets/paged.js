@@ -20,11 +20,6 @@ export class Paged {
     this.watch = new IntersectionObserver((seen) => seen.some((entry) => entry.isIntersecting) && this.more(), { root: scroll, rootMargin: "600px" });
   }
 
-  async load() {
-    await this.refresh();
-    this.watch.observe(this.end);
-  }
-
   close() {
     this.closed = true;
     clearTimeout(this.timer);
@@ -78,11 +73,13 @@ export class Paged {
     const asked = this.asked;
     try {
       const { items, next } = await this.fetch(this.next, PAGE);
-      if (this.closed || asked !== this.asked) return; // a refresh came between: its mark counts
-      this.next = next;
-      for (const item of items) if (!this.rows.has(this.key(item))) this.list.append(this.put(item));
+      if (this.closed) return;
+      if (asked === this.asked) { // or else a refresh came between: its mark counts, and the end may still be in sight
+        this.next = next;
+        for (const item of items) if (!this.rows.has(this.key(item))) this.list.append(this.put(item));
+      }
     } catch {
-      this.stale(3000); // the house cannot be reached: the list is read again when it can
+      return this.stale(3000); // the house cannot be reached: the list is read again when it can
     } finally {
       this.loading = false;
     }
@@ -115,5 +112,7 @@ export class Paged {
     this.list.setAttribute("aria-busy", "false");
     this.blank.replaceChildren(...(this.rows.size === 0 ? [this.nothing()] : []));
     this.end.replaceChildren(...(this.next === null ? [] : [button("Show more", "text", () => this.more())]));
+    this.watch.unobserve(this.end); // where the end is still in sight, it is told anew
+    this.watch.observe(this.end);
   }
 }

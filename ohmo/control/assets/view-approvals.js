@@ -22,7 +22,7 @@ export class Approvals {
       draw: (asked) => node("li", "", asking(asked, board.toast, () => this.answered())),
       nothing: () => empty("shield", "Nothing waits for you", "When the agent wants to do something that needs your word, it asks here and in the chat."),
     });
-    this.list.load().catch((error) => board.failed(box, error));
+    this.list.refresh().catch((error) => board.failed(box, error));
   }
 
   answered() {

@@ -82,7 +82,7 @@ export class Messages {
       draw: (item) => node("li", "", which === "inbox" ? this.arrival(item) : this.post(item)),
       nothing: () => this.nothing(which),
     });
-    list.load().catch((error) => board.failed(box, error));
+    list.refresh().catch((error) => board.failed(box, error));
     this.lists.push(list);
   }
 

@@ -52,7 +52,7 @@ export class Threads {
       draw: (session) => this.row(session),
       nothing: () => this.words ? empty("search", "Nothing fits", "Neither the name or place of a thread nor one of the newest 10 000 messages has these words.") : empty("threads", "No conversations yet", "Whoever writes to ohmo, in whatever channel, appears here."),
     });
-    this.list.load().catch((error) => this.board.failed(this.board.body, error));
+    this.list.refresh().catch((error) => this.board.failed(this.board.body, error));
   }
 
   row(session) {
