@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from channels.record import record
+from ohmo.regular_file import NotRegular, open_regular
 
 MOST_BYTES = 8 << 20  # of all files together
 MOST_FILES = 2_000
@@ -108,19 +109,15 @@ def _walk(folder: Path, level: int) -> Iterator[Path]:
 
 def _read(path: Path, name: str, room: int) -> tuple[Part, int]:
     """And the room that is left."""
-    # a pipe must not be waited for
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise Unfit(f"{_shown(name)}: neither a file nor a folder of files")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
+        with open_regular(path) as file:
+            runs = bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR)
             data = file.read(room + 1)
-    finally:
-        os.close(descriptor)
+    except NotRegular:
+        raise Unfit(f"{_shown(name)}: neither a file nor a folder of files") from None
     if len(data) > room:
         raise Unfit(f"it is larger than {MOST_BYTES >> 20} MiB")
-    return Part(data, bool(status.st_mode & stat.S_IXUSR)), room - len(data)
+    return Part(data, runs), room - len(data)
 
 
 def _shown(name: str) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
 from ohmo.checkpoints.git import CannotKeep, Git, names, run
+from ohmo.regular_file import open_regular
 
 _MOST_SETTINGS = 1 << 20  # bytes of a file of settings or of patterns
 MOST_INDEX = 256 << 20
@@ -97,11 +97,7 @@ def _git_folder(root: Path) -> Path:
 def content_of(path: Path, most: int) -> bytes:
     """Of a file; empty for whatever is none, or longer."""
     try:
-        # a pipe must not be waited for
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return b""
+        with open_regular(path, follow=True) as file:
             content = file.read(most + 1)
             return content if len(content) <= most else b""
     except (OSError, ValueError):

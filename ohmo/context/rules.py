@@ -4,7 +4,6 @@ repository down to the folder, and what of them is read."""
 from __future__ import annotations
 
 import os
-import stat
 import subprocess
 from collections.abc import Callable, Sequence
 from hashlib import sha256
@@ -13,6 +12,7 @@ from pathlib import Path
 from channels.record import record
 from channels.text import some
 from ohmo.context.window import beginning
+from ohmo.regular_file import open_regular
 
 NAMES = ("CLAUDE.md", ".claude/CLAUDE.md", "AGENTS.md")
 FOLDER = ".claude/rules"  # every *.md in it
@@ -152,11 +152,7 @@ def _read(path: Path, inside: Path, hides: Callable[[str], bool]) -> str:
     if hides(str(real)):
         raise _Unread("it leads to a place no model is shown")
     try:
-        # a pipe must not be waited for
-        descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise _Unread("it is no file")
+        with open_regular(real) as file:
             content = file.read(MOST_CHARACTERS * 4 + 1)
     except OSError as error:
         raise _Unread(error.strerror or "cannot be read") from None

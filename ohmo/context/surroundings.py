@@ -4,7 +4,6 @@ last time."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 from ohmo.config.agent import ChangingSection
 from ohmo.context.prompt import shortened
 from ohmo.context.rules import repository_of
+from ohmo.regular_file import open_regular
 
 BEGINS = "[How things stand now; nobody said this.]"
 READ = 24_000  # bytes of a file
@@ -66,8 +66,7 @@ def branch_of(root: Path) -> str:
 def _head(path: Path) -> str:
     """Of a file, without following a link; empty when it cannot be read."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
+        with open_regular(path) as file:
             return file.read(READ).decode("utf-8", "replace")
     except (OSError, ValueError):
         return ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import stat
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -14,6 +13,7 @@ from channels.record import Recent, record
 from ohmo.contracts.hooks import PROJECT_FILES
 from ohmo.hooks.hook import SHELL, Hook, HookFile, Program
 from ohmo.hooks.shapes import read
+from ohmo.regular_file import open_regular
 
 LARGEST = 1 << 20  # bytes of the owner's file
 _LARGEST_OF_PROJECT = 64 << 10  # bytes of one that a project brings
@@ -53,17 +53,10 @@ class _Parsed:
     words: tuple[str, ...]
 
 
-def _at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
 def _bytes_of(path: Path, name: str, most: int) -> bytes | None:
     """None: there is no such file. Raises _Unfit."""
     try:
-        # A pipe without a writer would be waited for.
-        with open(path, "rb", opener=_at_once) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise _Unfit(f"{name}: not a file")
+        with open_regular(path, follow=True) as file:
             data = file.read(most + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -16,6 +16,7 @@ from channels.durable import settle, settle_path, write_whole
 from channels.record import record
 from ohmo.memory.notes import INDEX, LARGEST, Note, NotRemembered, front_matter, note_of, parted
 from ohmo.memory.scopes import CHATS, PEOPLE, Scope
+from ohmo.regular_file import open_regular
 
 _MOST_NOTES = 20_000  # in one folder
 _MOST_INDEX = 16 << 20  # bytes of an index
@@ -248,10 +249,7 @@ def _subfolders(folder: Path) -> Iterator[str]:
 
 def _read(path: Path, most: int) -> bytes:
     """Follows no link and waits for no pipe. Raises OSError, NotRemembered."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise NotRemembered("it is no file")
+    with open_regular(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
         raise NotRemembered(f"it has more than {most} bytes; make it shorter, or two of it")

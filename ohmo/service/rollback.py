@@ -18,6 +18,7 @@ from pathlib import Path
 
 from channels.durable import settle_path, write_whole
 from channels.record import record
+from ohmo.regular_file import open_regular
 from ohmo.service.versions import BUILT_FOR, Versions, installed, locked
 from ohmo.storefile.lock import is_held
 
@@ -52,13 +53,8 @@ class Attempt:
     def has_shown(self) -> bool:
         """Whether a daemon wrote down that this very version runs."""
         shown = Path(self.home) / "run" / SHOWN
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW  # whatever lies there
-        with suppress(OSError), as_owner(Path(self.home)):
-            descriptor = os.open(shown, flags)
-            try:
-                return os.read(descriptor, 200) == self.name.encode()
-            finally:
-                os.close(descriptor)
+        with suppress(OSError), as_owner(Path(self.home)), open_regular(shown) as file:
+            return file.read(200) == self.name.encode()
         return False
 
 

@@ -47,6 +47,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "ohmo.discovery",
         "ohmo.media",
         "ohmo.content",
+        "ohmo.regular_file",
         "ohmo.ambient",
         "ohmo.tracing",
         "channels",
