@@ -26,6 +26,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
     ),
     1: (
         "ohmo.contracts",
+        "ohmo.regular_file",
         "channels.registry",
         "channels.split",
         "channels.catch_up",
@@ -47,7 +48,6 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "ohmo.discovery",
         "ohmo.media",
         "ohmo.content",
-        "ohmo.regular_file",
         "ohmo.ambient",
         "ohmo.tracing",
         "channels",
