@@ -32,6 +32,14 @@ _REPLS: dict[str, str] = {
     "ftp": "curl",
     "sftp": "-b FILE",
 }
+_TELLS = {  # short flags by which they say what they are, and end
+    name: word_set(flags)
+    for name, flags in (
+        *(("python", "-V -VV -h"), ("node", "-v -h"), ("irb", "-v -h"), ("ghci", "-V")),
+        *(("ipython", "-V -h"), ("bc", "-v -h"), ("mysql", "-V -?"), ("psql", "-V -?")),
+        *(("redis-cli", "-v"), ("npx", "-v"), ("sqlite", "-version -help"), ("sudo", "-V -h")),
+    )
+}
 _INSTALLERS: dict[
     str, tuple[frozenset[str], tuple[str, ...], str]
 ] = {  # verbs, flags that answer, the flag to name
@@ -111,7 +119,9 @@ def _reason(simple: Simple, *, terminal: bool) -> str:
     if re.fullmatch(r"python[\d.]*", name) and arguments[:2] == ("-m", "pip"):
         name, arguments = "pip", arguments[2:]
     fed = bool(simple.stdin) or any(redirect.kind == "read" for redirect in simple.redirects)
-    if {"--help", "--version"} & set(arguments):
+    plain = re.sub(r"[\d.]+$", "", name)
+    tells = _TELLS.get(plain, frozenset())
+    if {"--help", "--version"} & set(arguments) or tells.issuperset(arguments[:1] or [""]):
         return ""
     if name in _EDITORS and not (
         name in ("vim", "nvim", "ex", "vi", "emacs", "ed")
@@ -126,7 +136,7 @@ def _reason(simple: Simple, *, terminal: bool) -> str:
         return "use -b -n 1" if name == "top" else "it needs a screen"
     if name == "watch":
         return "run the command once"
-    installer = _INSTALLERS.get(re.sub(r"[\d.]+$", "", name))
+    installer = _INSTALLERS.get(plain)
     if installer is not None:
         return "" if fed else _installer(arguments, *installer)
     if name == "git" and any(
@@ -140,7 +150,7 @@ def _reason(simple: Simple, *, terminal: bool) -> str:
         return special(arguments, fed)
     if reason := _by_name(name, arguments, fed):
         return reason
-    repl = _REPLS.get(re.sub(r"[\d.]+$", "", name))
+    repl = _REPLS.get(plain)
     if repl is not None and not fed and not _has_orders(name, arguments):
         return f"give {repl}"
     return ""

@@ -458,6 +458,7 @@ KEYBOARD = {
     "sudo ls": "-n",
     "ssh host": "command",
     "python3": "-c",
+    "python3 -v": "-c",
     "node": "-e",
     "mysql -u root": "-e",
     "psql db": "-c",
@@ -513,6 +514,12 @@ FINE = [
     "python3 -m pip uninstall -y x",
     "python3 -m pip install x",
     "npm exec --yes create-vite",
+    "v/bin/python3 -V",
+    "node -v",
+    "psql -V",
+    "sqlite3 -version",
+    "sudo -V",
+    "npx -v",
 ]
 
 
