@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import httpx2
 from mcp import types
@@ -29,6 +29,7 @@ from ohmo.mcp.program import MOST_BYTES, Complaints, Watched, program
 # what it logs repeats words of servers, tokens among them; what is wrong reaches us as an error
 logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
 _ME = types.Implementation(name="ohmo", version="1")
+Page = TypeVar("Page", bound=types.PaginatedResult, covariant=True)
 _PAGES = 200  # of a list; more is no list
 _PING = 5.0  # seconds
 _PARTING = 0.05  # seconds in which the last words of a program are read
@@ -216,15 +217,10 @@ class _SdkSession:
 
     async def definitions(self) -> list[Definition]:
         found: list[Definition] = []
-        cursor: str | None = None
         try:
-            for _ in range(_PAGES if self._able.tools is not None else 0):
-                params = types.PaginatedRequestParams(cursor=cursor)
-                page = await self._session.list_tools(params=params)
-                found += [_definition(tool) for tool in page.tools]
-                cursor = page.next_cursor
-                if cursor is None:
-                    break
+            if self._able.tools is not None:
+                tools = [page.tools async for page in _pages(self._session.list_tools)]
+                found = [_definition(tool) for part in tools for tool in part]
         except (MCPError, ValidationError, RuntimeError) as error:
             raise ServerFailed(f"it does not tell its tools: {_line(error)}") from error
         names = {each.name for each in found}
@@ -254,15 +250,16 @@ class _SdkSession:
             case "tool":
                 return _answer(await session.call_tool(tool.name, arguments))
             case "resources":
-                listed = await session.list_resources()
-                lines = [f"- {each.name}: {each.uri}" for each in listed.resources]
+                listed = [page.resources async for page in _pages(session.list_resources)]
+                lines = [f"- {each.name}: {each.uri}" for part in listed for each in part]
+                lines += await self._templates()
                 return Answer("\n".join(lines) or "There are none.")
             case "resource":
                 read = await session.read_resource(str(arguments["uri"]))
                 return Answer("\n".join(_contents(each) for each in read.contents))
             case "prompts":
-                prompts = await session.list_prompts()
-                lines = [_prompt(each) for each in prompts.prompts]
+                prompts = [page.prompts async for page in _pages(session.list_prompts)]
+                lines = [_prompt(each) for part in prompts for each in part]
                 return Answer("\n".join(lines) or "There are none.")
             case "prompt":
                 prompt = await session.get_prompt(
@@ -270,6 +267,20 @@ class _SdkSession:
                 )
                 words = [f"{each.role}: {_block(each.content)}" for each in prompt.messages]
                 return Answer("\n\n".join(words))
+
+    async def _templates(self) -> list[str]:
+        """Of resources whose URI is to be filled in (RFC 6570), which few servers know of."""
+        try:
+            pages = [each async for each in _pages(self._session.list_resource_templates)]
+        except MCPError as error:
+            if error.code != types.METHOD_NOT_FOUND:
+                raise
+            return []
+        return [
+            f"- {each.name}: {each.uri_template} (fill in what stands in braces)"
+            for page in pages
+            for each in page.resource_templates
+        ]
 
     async def alive(self) -> bool:
         try:
@@ -285,6 +296,21 @@ class _SdkSession:
         await self._watched.ended.wait()
         await asyncio.sleep(_PARTING)
         return f"it closed the connection{self._complaints.last()}"
+
+
+class _Listing(Protocol[Page]):
+    async def __call__(self, *, params: types.PaginatedRequestParams | None = None) -> Page: ...
+
+
+async def _pages(ask: _Listing[Page]) -> AsyncGenerator[Page]:
+    """All parts of a list, as far as ``_PAGES``."""
+    cursor: str | None = None
+    for _ in range(_PAGES):
+        page = await ask(params=types.PaginatedRequestParams(cursor=cursor))
+        yield page
+        cursor = page.next_cursor
+        if cursor is None:
+            return
 
 
 def _definition(tool: types.Tool) -> Definition:

@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 WAY = sys.argv[1]
+ABLE: dict[str, Any] = {"resources": {}, "prompts": {}} if WAY == "pages" else {}
 
 
 def say(message: dict[str, Any]) -> None:
@@ -33,6 +34,14 @@ def tools() -> list[dict[str, Any]]:
     return [{"name": "one", "description": "d", "inputSchema": plain}]
 
 
+def page(method: str, cursor: str | None) -> dict[str, Any]:
+    """One entry on each of three pages."""
+    at = int(cursor or 1)
+    entry = {"name": f"e{at}"} | ({"uri": f"x://{at}"} if method == "resources/list" else {})
+    more = {"nextCursor": str(at + 1)} if at < 3 else {}
+    return {method.partition("/")[0]: [entry]} | more
+
+
 def main() -> None:
     if WAY == "hang":
         time.sleep(3_600)
@@ -48,12 +57,16 @@ def main() -> None:
         if method == "initialize":
             hello = {
                 "protocolVersion": asked["params"]["protocolVersion"],
-                "capabilities": {"tools": {}},
+                "capabilities": {"tools": {}} | ABLE,
                 "serverInfo": {"name": "rude", "version": "1"},
             }
             say({"id": number, "result": hello})
         elif method == "tools/list":
             say({"id": number, "result": {"tools": tools()}})
+        elif method in ("resources/list", "prompts/list") and WAY == "pages":
+            say({"id": number, "result": page(method, asked.get("params", {}).get("cursor"))})
+        elif WAY == "pages" and method == "resources/templates/list":
+            say({"id": number, "error": {"code": -32601, "message": "no such method"}})
         elif method == "ping":
             say({"id": number, "result": {}})
         elif method == "tools/call":

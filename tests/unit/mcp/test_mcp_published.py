@@ -106,6 +106,7 @@ async def test_the_server_that_shows_everything_works_with_all_it_has(
             read = await call(house, tmp_path, "mcp__x__read_resource", {"uri": first})
             assert read.text
             assert not read.error
+            assert "(fill in what stands in braces)" in listed
             assert (await call(house, tmp_path, "mcp__x__list_prompts")).text.startswith("- ")
             if process is None:
                 told = (await call(house, tmp_path, "mcp__x__get-env")).text

@@ -372,6 +372,15 @@ async def test_a_call_without_an_answer_ends_and_the_server_stays(tmp_path: Path
         await state(house, "x", "connected", 1.0)
 
 
+async def test_a_list_of_several_pages_is_told_whole(tmp_path: Path) -> None:
+    async with running(tmp_path, {"x": program("rude_server.py", "pages")}) as house:
+        await state(house, "x", "connected")
+        listed = (await call(house, tmp_path, "mcp__x__list_resources")).text
+        assert listed == "- e1: x://1\n- e2: x://2\n- e3: x://3"
+        prompts = (await call(house, tmp_path, "mcp__x__list_prompts")).text.splitlines()
+        assert [line[:5] for line in prompts] == ["- e1(", "- e2(", "- e3("]
+
+
 async def test_garbage_between_answers_ends_nothing(tmp_path: Path) -> None:
     async with running(tmp_path, {"x": program("rude_server.py", "chatty")}) as house:
         await state(house, "x", "connected")
