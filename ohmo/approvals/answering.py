@@ -22,6 +22,7 @@ from ohmo.permissions.wording import in_words
 
 _ALLOWED: dict[Scope, str] = {
     "once": "Allowed once by {}",
+    "rule": "Allowed by a rule of {}",
     "session": "Allowed for this session by {}",
     "always": "Always allowed by {}",
     "workspace": "All edits in this workspace allowed for this session by {}",
@@ -163,7 +164,7 @@ class Granting:
 
     async def grant(self, asked: Asked | None, scope: Scope) -> Grant | None:
         """None: nothing to remember. Whoever answers, it is given to the person who asked."""
-        if asked is None or remembered(asked, scope) == "once":
+        if asked is None or remembered(asked, scope) in ("once", "rule"):
             return None
         grant_scope = "*"
         if scope != "always":

@@ -7,6 +7,7 @@ import os
 import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from ohmo.cli.client import PermissionRequest
 from ohmo.permissions.boundaries import ProtectedPlaces
@@ -31,21 +32,28 @@ class AllowRules:
             parse_rule(text, {"HOME": str(home), "WORKSPACE": os.getcwd()})  # noqa: PTH109
             for text in rules
         ]
+        self._about = [rule for rule in self._rules if rule.pattern is not None]
         self._shell = Shell(home)
 
-    def covers(self, request: PermissionRequest, cwd: Path) -> bool:
-        """A command is covered when each of its parts is, and none writes to a file or hides what
-        it runs; a change in a protected place, or in one that the card does not show whole, never
-        is."""
+    def covers(self, request: PermissionRequest, cwd: Path) -> Literal["once", "rule"] | None:
+        """How: ``once``: a rule is about this very call, ``rule``: only about all calls of its
+        tool; None: not at all. A command is covered when each of its parts is, and none writes to a
+        file or hides what it runs; a change in a protected place, or in one that the card does not
+        show whole, never is."""
         tool, value = request.tool, request.value
         if tool in WRITERS and not value:
-            return False
+            return None
         if tool in WRITERS and ProtectedPlaces(cwd).reached(cwd / value) is not None:
-            return False
-        if any(rule.pattern is None and rule.names(tool) for rule in self._rules):
-            return True
+            return None
+        if self._named(request, cwd):
+            return "once"
+        every = any(rule.pattern is None and rule.names(tool) for rule in self._rules)
+        return "rule" if every else None
+
+    def _named(self, request: PermissionRequest, cwd: Path) -> bool:
+        tool, value = request.tool, request.value
         if tool == "Bash" and request.argument == "command":
-            if any(rule.tool == "Bash" and rule.pattern == value for rule in self._rules):
+            if any(rule.tool == "Bash" and rule.pattern == value for rule in self._about):
                 return True
             parts = self._shell.parse(value, cwd).plain
             return parts != () and all(
@@ -54,10 +62,10 @@ class AllowRules:
         if tool in PATH_TOOLS and request.argument in ("file_path", "path"):
             path = os.path.realpath(cwd / value)
             kind = "read" if tool in READERS else "write"
-            return any(path_matches(rule, kind, tool, path) for rule in self._rules)
+            return any(path_matches(rule, kind, tool, path) for rule in self._about)
         if tool == "WebFetch" and request.argument == "url":
             host = urllib.parse.urlsplit(value).hostname or ""
-            return any(host_matches(rule, tool, host) for rule in self._rules)
+            return any(host_matches(rule, tool, host) for rule in self._about)
         return False
 
     def _covers_part(self, command: Simple, cwd: Path) -> bool:
@@ -65,5 +73,5 @@ class AllowRules:
             return Path(os.path.realpath(cwd / word)).is_relative_to(os.path.realpath(cwd))
 
         return any(
-            rule.tool == "Bash" and covers(rule.pattern, command, inside) for rule in self._rules
+            rule.tool == "Bash" and covers(rule.pattern, command, inside) for rule in self._about
         )

@@ -289,8 +289,9 @@ class _Prompt:
             ask = approval["ask"]
             request = permission_request(ask["question"])
             rules = self._allowed if ask["question"]["kind"] == "permission" else None
-            if rules is not None and rules.covers(request, Path(ask["cwd"])):
-                verdict = {"verdict": "allowed"}
+            scope = rules.covers(request, Path(ask["cwd"])) if rules is not None else None
+            if scope is not None:
+                verdict = {"verdict": "allowed", "scope": scope}
             else:
                 self._refused[request.rule] = ask["question"]["why"]
                 verdict = {"verdict": "denied", "word": "nobody is there to answer"}

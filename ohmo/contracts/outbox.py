@@ -52,8 +52,9 @@ class OutRow:
 
 # Whoever is there sits at the owner's machine: nothing is cut short, nobody else answers.
 OWN_CHANNELS = frozenset({"web", "console", "house"})
-Scope = Literal["once", "session", "always", "workspace"]
-"""For how long, and of what: ``workspace`` is every edit below the folder, for this session."""
+Scope = Literal["once", "rule", "session", "always", "workspace"]
+"""For how long, and of what: ``workspace`` is every edit below the folder, for this session.
+``rule``: once, by a rule given beforehand for all calls of a tool; nobody looked at this one."""
 
 
 @record

@@ -75,7 +75,7 @@ class Verdict:
     was allowed, and is not the same call any more."""
 
     state: Literal["allowed", "denied", "expired", "changed"]
-    scope: Literal["once", "session", "always", "workspace"] = "once"
+    scope: Literal["once", "rule", "session", "always", "workspace"] = "once"
     word: str = ""
     person: str = ""
 

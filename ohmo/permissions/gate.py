@@ -124,7 +124,8 @@ class LayeredGate:
         reads = tuple(map(Path, paths.reads))
         writes = tuple(map(Path, paths.writes))
         asked = bool(footprint.asks)
-        opened = await self._opened(footprint, context, person=verdict is not None)
+        person = verdict is not None and verdict.scope != "rule"
+        opened = await self._opened(footprint, context, person=person)
         judged = Judged(reads, writes, forbidden, footprint.command, asked, opened)
         return replace(decision, judged=judged)
 

@@ -193,6 +193,8 @@ class Bash(PydanticTool):
             if footprint.effect != "none":
                 raise ToolError(f"{footprint.asks}; call it again, and a person is asked")
         root, opened = self._bench.spill.parent, context.judged.opened
+        if not opened.network and self.footprint(arguments, context.cwd).network:
+            raise ToolError("it needs the network, and what allowed it names nothing that does")
         own = tuple(root / page for page in pages_of(context))
         return replace(order, cage=await walls.cage(context.cwd, own, writes, opened=opened))
 

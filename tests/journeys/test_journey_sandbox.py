@@ -200,6 +200,31 @@ async def test_the_network_is_there_when_a_person_allowed_it_and_the_house_is_no
     assert len(came) == 1
 
 
+async def test_a_rule_of_the_keyboard_for_all_commands_opens_nothing(
+    tmp_path: Path, backend: str
+) -> None:
+    (tmp_path / "out").mkdir()
+    steps: list[Turn] = []
+    async with listening() as (port, came):
+        ask = f"curl -sS http://127.0.0.1:{port}/"
+        lay = f"cp note.txt {tmp_path}/out/note.txt"
+        for command in (ask, lay, ask, lay):
+            steps += [bash(command), Turn(text="done")]
+        server = ModelServer(steps)
+        async with keyboard(tmp_path, server, sandbox={"backend": backend}) as home:
+            (home.work / "note.txt").write_text("a note")
+            for rule in ("Bash", "Bash", f"Bash({ask})", f"Bash({lay})"):
+                said = await home.ohmo("-p", "do it", "--allow", rule)
+                assert said.code == 0, said.err
+                if rule == "Bash":
+                    assert came == []
+                    assert not (tmp_path / "out/note.txt").exists()
+        assert "names nothing that does" in result(server.asked[1])
+        assert "hello" in result(server.asked[5])
+        assert came != []
+        assert (tmp_path / "out/note.txt").read_text() == "a note"
+
+
 async def test_the_rules_of_a_job_lend_it_the_house_but_no_decisions(
     tmp_path: Path, backend: str
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -17,7 +18,7 @@ from ohmo.permissions.wording import about, title_of
 CWD = Path("/work/place")
 
 
-def covered(rule: str, tool: str, **arguments: str) -> bool:
+def covered(rule: str, tool: str, **arguments: str) -> Literal["once", "rule"] | None:
     call = ToolCall("t.1", tool, dict(arguments), "f")
     question = Question(
         "permission", title_of(call), "", (), "d", tool=tool, arguments=arguments, about=about(call)
@@ -89,10 +90,17 @@ def test_files_and_hosts_are_covered_by_place() -> None:
 
 @pytest.mark.parametrize("rule", ["Edit", "Edit(/**)", "Edit(.git/**)"])
 def test_what_a_person_has_to_look_at_is_not_answered_beforehand(rule: str) -> None:
-    assert covered(
-        rule, "Edit", file_path="/work/place/a.py", old_string="a", new_string="b\nc"
-    ) is (rule != "Edit(.git/**)")
+    how = covered(rule, "Edit", file_path="/work/place/a.py", old_string="a", new_string="b\nc")
+    assert (how is not None) is (rule != "Edit(.git/**)")
     for name in (".git/hooks/pre-commit", "src/../.envrc", "CLAUDE.md", "a" * 200):
         assert not covered(
             rule, "Edit", file_path=f"/work/place/{name}", old_string="a", new_string="b\nc"
         )
+
+
+@pytest.mark.parametrize(
+    ("rule", "how"),
+    [("Bash(make test)", "once"), ("Bash(make:*)", "once"), ("Bash", "rule"), ("Bash(*)", "rule")],
+)
+def test_a_rule_for_all_calls_is_told_from_one_about_this_one(rule: str, how: str) -> None:
+    assert covered(rule, "Bash", command="make test") == how
