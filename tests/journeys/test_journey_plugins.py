@@ -101,9 +101,9 @@ async def skilled(home: Keyboard, server: ModelServer) -> bool:
     server.next(Turn(calls=(Call("Skill", {"name": "tea"}),)), Turn(text="done"))
     before = len(server.asked)
     assert (await home.ohmo("-p", "sell tea")).out.strip() == "done"
-    told = "- tea: How tea is sold." in server.asked[before].raw.decode()
-    assert ("Weigh it." in server.asked[-1].raw.decode()) is told
-    return told
+    read = "Weigh it." in server.asked[-1].raw.decode()
+    assert not read or "- tea: How tea is sold." in server.asked[before].raw.decode()
+    return read
 
 
 async def off(home: Keyboard, server: ModelServer) -> None:
