@@ -134,8 +134,8 @@ def build_agent(
     hooks: HookRoom | None = None,
     brought: Brought | None = None,
 ) -> AgentParts:
-    """``call``: asks the model for the steps of turns, ``ask`` for the others. ``environ``: as
-    ``finding_programs`` gives. ``cron``: makes jobs. ``largest``: bytes of a file a place can show."""
+    """``call``: asks the model for the steps of turns, ``ask`` for the rest. ``environ``: that of
+    ``finding_programs``. ``cron``: makes jobs. ``largest``: bytes of a file a place can show."""
     home = Path(environ.get("HOME", "~")).expanduser()
     host = Host(home, config.home.root, environ["PATH"])
     policies = Policies(snapshot_of(config), host)
