@@ -39,6 +39,7 @@ from ohmo.memory.tidying import Tidying
 from ohmo.permissions.gate import LayeredGate
 from ohmo.permissions.policy import Host, Policies, sensitive_of, snapshot_of
 from ohmo.permissions.trial import Trial
+from ohmo.plugins.shelf import Plugins
 from ohmo.processes.job import ProcessRunner
 from ohmo.providers import build
 from ohmo.providers.build import endpoint_of
@@ -71,6 +72,10 @@ class AgentParts:
     hooks: HookRoom | None = None
     servers: McpServers | None = None  # None: none is configured
     brought: Brought | None = None  # by plugins
+
+    @property
+    def plugins(self) -> Plugins | None:
+        return None if self.brought is None else self.brought.plugins
 
     @property
     def waiting(self) -> tuple[Candidates, ...]:

@@ -72,13 +72,7 @@ def build_control(
         setup=partial(_setup, config),
         tidying=agent.tidying,
         trial=agent.trial(config.workspace),
-        trusting=TrustDesk(
-            store,
-            agent.skills,
-            config.workspace,
-            agent.waiting,
-            None if agent.brought is None else agent.brought.plugins,
-        ),
+        trusting=TrustDesk(store, agent.skills, config.workspace, agent.waiting, agent.plugins),
         servers=agent.servers,
     )
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None

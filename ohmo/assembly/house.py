@@ -125,8 +125,7 @@ async def build_house(
     delivery went."""
     job_people = JobPeople()
     questions = OpenQuestions(store)
-    known = commands()
-    orders = _Ordered(known)
+    orders = _Ordered(commands())
     access = Access(
         wired.policy,
         roles(config),
@@ -152,9 +151,7 @@ async def build_house(
     )
     clockwork = build_clockwork(config, environment, store, links)
     call, ask = asking(deps, model, environment.call)
-    brought = build_plugins(config, environment.commands, store, deps.notices.tell)
-    if brought is not None:
-        await brought.plugins.look()
+    brought = await build_plugins(config, environment.commands, store, deps.notices.tell)
     orders.brought = brought
     agent = build_agent(
         config,

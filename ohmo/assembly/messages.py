@@ -178,8 +178,7 @@ def build_pool(
         return None if idle is None else (clock() - clock.before(idle)).total_seconds()
 
     media = Media(config.home.media)
-    brought = agent.brought
-    spelled = nothing_spelled if brought is None else brought.plugins.spelled
+    spelled = nothing_spelled if agent.plugins is None else agent.plugins.spelled
     writer = StepWriter(media, redact, spelled)
     fetch = AttachmentFetcher(media, deps.connections.fetch)
     context = TurnContext(writer, planner.surroundings, config.workspace)

@@ -84,15 +84,16 @@ class Brought:
         return make(tuple(found), "plugins", tuple(notes))
 
 
-def build_plugins(
+async def build_plugins(
     config: Config, environ: Mapping[str, str], trusts: Trusts, tell: Tell
 ) -> Brought | None:
-    """Reads nothing yet. None: the house starts without."""
+    """Those that are there. None: the house starts without. Raises StoreError."""
     if config.safe:
         return None
     home = config.home.root
     judge = partial(_judged, config=config, environ=environ)
     plugins = Plugins(home / "plugins", home / "cache" / "plugins", trusts, judge, tell)
+    await plugins.look()
     return Brought(plugins, config, environ)
 
 

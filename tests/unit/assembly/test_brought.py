@@ -3,6 +3,7 @@ that nobody trusts."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -45,8 +46,9 @@ class House:
 
         self.store = store
         self.environ = environ
-        self.found = build_plugins(config, environ, store, tell)
-        self.safe = build_plugins(replace(config, safe=True), environ, store, tell)
+        self.found = asyncio.run(build_plugins(config, environ, store, tell))
+        safe = replace(config, safe=True)
+        self.safe = asyncio.run(build_plugins(safe, environ, store, tell))
 
     @property
     def brought(self) -> Brought:
