@@ -91,7 +91,7 @@ class TrustRoutes:
                 "name": entry.name,
                 "state": entry.state,
                 "why": entry.why,
-                "path": entry.folder,
+                "path": entry.where,
                 "may": entry.may,
                 "runs": entry.judged.runs,
                 "notes": entry.judged.notes,

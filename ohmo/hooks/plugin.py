@@ -11,7 +11,7 @@ from ohmo.hooks.shapes import read
 
 def hooks_in(plugin: str, texts: Mapping[str, str], folder: str) -> HookFile:
     """All of them. ``texts``: by the file they stand in; ``folder``: where the plugin is used from.
-    Never raises: what cannot be read is ``broken``."""
+    What cannot be read is ``broken``."""
     files = [read(text, name) for name, text in texts.items()]
     return HookFile(
         tuple(_placed(plugin, hook, folder) for file in files for hook in file.hooks),

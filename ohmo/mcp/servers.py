@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import structlog
 
@@ -137,12 +137,22 @@ class Servers:
             await self._look_at()
 
     async def _look_at(self) -> None:
-        error = await failure_of(self._take())
+        looks = list(self._looks) or [Look() for _ in self._lenders]
+
+        async def take(number: int, lender: Lender) -> None:
+            looks[number] = await lender.look()
+
+        for number, lender in enumerate(self._lenders):
+            # one that cannot say it now stands as it did
+            await self._guarded(take(number, lender))
+        await self._guarded(self._take(tuple(looks)))
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        error = await failure_of(work)
         if error is not None:  # whatever is in those folders stops nobody
             log.warning("mcp_project_failed", error=one_line(error))
 
-    async def _take(self) -> None:
-        looks = tuple([await lender.look() for lender in self._lenders])
+    async def _take(self, looks: tuple[Look, ...]) -> None:
         if looks == self._looks:
             return
         lent: dict[str, Server] = {}

@@ -4,6 +4,7 @@ used of one is a copy of exactly the bytes that were hashed, never what lies in 
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -41,7 +42,7 @@ class Judged:
 
 
 Judge = Callable[[Plugin], Judged]
-"""Blocks. Raises nothing."""
+"""Blocks."""
 
 
 @record
@@ -56,6 +57,11 @@ class Entry:
     plugin: Plugin | None = None
     judged: Judged = Judged()
     copy: Path | None = None
+
+    @property
+    def where(self) -> str:
+        """Its folder, for people."""
+        return f"{self.folder.parent}/{self.name or self.folder.name}"
 
     @property
     def said(self) -> list[str]:
@@ -115,6 +121,7 @@ class Plugins:
         self._looking = asyncio.Lock()
         self._looked = -FRESH
         self._read: dict[Path, _Read] = {}
+        self._told: dict[str, str] = {}  # by name, the digest of the last change
         self._laid: dict[str, _Copy] | None = None  # by name; None: not yet in this life
         self._commands: Mapping[str, str] = {}  # replaced as a whole: the writer reads it
 
@@ -182,7 +189,7 @@ class Plugins:
                 judged.append(_waits(entry, changed=plugin.name in before))
         if judged != list(self.entries):
             states = {entry.name: entry.state for entry in judged}
-            log.info("plugins", **{name: state for name, state in states.items() if name})
+            log.info("plugins", states=states)
         self.entries = tuple(judged)
         self._commands = {
             f"{plugin.name}:{name}".lower(): words
@@ -192,8 +199,13 @@ class Plugins:
         self._looked = self._monotonic()
         for entry in judged:
             if entry.state == "changed" and entry.plugin is not None:
-                about = f"plugin {entry.name} {entry.plugin.digest[:12]}"
-                await self._tell(about, f"The plugin {entry.name} is off: {entry.why}.")
+                await self._told_of(entry, entry.plugin.digest)
+
+    async def _told_of(self, entry: Entry, digest: str) -> None:
+        if self._told.get(entry.name) != digest:
+            self._told[entry.name] = digest
+            about = f"plugin {entry.name} {digest[:12]}"
+            await self._tell(about, f"The plugin {entry.name} is off: {entry.why}.")
 
     def _found(self) -> list[Entry]:
         """Blocks."""
@@ -207,7 +219,7 @@ class Plugins:
         return entries
 
     def _entry(self, folder: Path, names: set[str]) -> Entry:
-        stamps = stamps_of(folder)
+        stamps = None if folder.is_symlink() else stamps_of(folder)
         read = self._read.get(folder)
         if read is None or read.stamps != stamps:
             read = self._read[folder] = self._read_of(folder, stamps)
@@ -226,9 +238,11 @@ class Plugins:
     def _read_of(self, folder: Path, stamps: object) -> _Read:
         try:
             plugin = read_plugin(folder)[0]
+            return _Read(stamps, plugin, self._judge(plugin))
         except BadPlugin as error:
             return _Read(stamps, str(error))
-        return _Read(stamps, plugin, self._judge(plugin))
+        except Exception as error:  # noqa: BLE001 - anybody may have written it; nothing of it runs
+            return _Read(stamps, f"it cannot be read ({type(error).__name__}); take it away")
 
     def _used(self, entry: Entry, plugin: Plugin) -> Entry:
         """Blocks: with its copy, which is made again when anything in it is not as it was laid."""
@@ -270,9 +284,13 @@ def _lay(folder: Path, content: Content) -> None:
 def _folders(root: Path) -> list[Path]:
     """By name, also where a link stands for one; none when the place is not there."""
     try:
-        return sorted(
-            path for path in root.iterdir() if path.is_dir() and not path.name.startswith(".")
-        )
+        with os.scandir(root) as entries:
+            return sorted(
+                root / entry.name
+                for entry in entries
+                if not entry.name.startswith(".")
+                and (entry.is_symlink() or entry.is_dir(follow_symlinks=False))
+            )
     except OSError:
         return []
 

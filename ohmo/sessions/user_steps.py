@@ -154,15 +154,16 @@ class StepWriter:
             return UserStep((Text(ASKED_TO_COMPACT),), "house", "notice")
         match arrival:
             case Wake(prompt=prompt):
+                words = _words(prompt)
                 if arrival.origin in ("api", "owner", "cron"):
-                    prompt = self._meant(prompt)
-                return UserStep((Text(self._cut(_words(prompt))),), arrival.person, "wake")
+                    words = self._meant(words)
+                return UserStep((Text(self._cut(words)),), arrival.person, "wake")
             case Inbound():
                 return self._message(arrival)
             case Edited():
                 text = "(deleted their message)"
                 if arrival.text is not None:
-                    now = self._cut(_words(arrival.text))
+                    now = self._cut(self._meant(_words(arrival.text)))
                     text = f"(edited their message; it now says:)\n{now}"
                 return UserStep((Text(text),), arrival.person.id, "message")
             case Reacted():
@@ -218,7 +219,7 @@ class StepWriter:
                 path = self._media.path(said.address, file)
                 blocks.append(Image(path, file.media_type))
         if said.text or not blocks:
-            blocks.append(Text(self._cut(_words(self._meant(said.text)))))
+            blocks.append(Text(self._cut(self._meant(_words(said.text)))))
         return UserStep(tuple(blocks), said.person.id, "message", bot=said.person.bot)
 
     def _meant(self, text: str) -> str:

@@ -4,6 +4,7 @@ before its owner trusts it, all of it does then, and nothing when one byte has c
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -172,7 +173,9 @@ async def test_what_is_wrong_with_a_plugin_is_one_line_and_stops_nobody(tmp_path
     async with keyboard(tmp_path, server) as home:
         good = plugin(home.home, tmp_path / "state")
         assert (await home.ohmo("trust", "allow", "plugin", "shop")).code == 0
-        for name in ("taken", "half", "out", "huge", "newer", "str\u00e4nge"):
+        (good.parent / os.fsdecode(b"odd\xff\x1b")).mkdir()
+        (good.parent / "away").symlink_to("/root/nothing")
+        for name in ("taken", "half", "out", "huge", "newer", "str\u00e4nge", "event"):
             shutil.copytree(good, good.parent / name)
             manifest = good.parent / name / ".claude-plugin" / "plugin.json"
             manifest.write_text(json.dumps({"name": name}))
@@ -190,6 +193,8 @@ async def test_what_is_wrong_with_a_plugin_is_one_line_and_stops_nobody(tmp_path
             "it is larger than 8 MiB",
             "it needs ohmo 99 or newer",
             "is not letters, digits and single - or _",
+            "there is no plugin.yaml and no .claude-plugin/plugin.json",
+            "it is a link; copy the folder",
         ):
             assert why in shown
         assert await state_of(home, "shop") == "trusted"
