@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ohmo.contracts.errors import OhmoError
 from ohmo.contracts.trust import Candidate, Kind, Trust, Trusts
+from ohmo.plugins.shelf import Entry, Plugins
 from ohmo.skills.shelf import Shelf, Skills
 
 _FOLDERS: tuple[Kind, ...] = ("project", "hook")  # whose names are folders
@@ -22,10 +23,16 @@ class NothingToTrust(OhmoError):
 
 class TrustDesk:
     def __init__(
-        self, trusts: Trusts, skills: Skills, workspace: Path, more: Sequence[Candidates] = ()
+        self,
+        trusts: Trusts,
+        skills: Skills,
+        workspace: Path,
+        more: Sequence[Candidates] = (),
+        plugins: Plugins | None = None,
     ) -> None:
         """``workspace``: the folder that is meant where none is named. ``more``: where else
         something waits."""
+        self._plugins = plugins
         self._trusts = trusts
         self._skills = skills
         self._candidates = (skills.candidates, *more)
@@ -34,6 +41,13 @@ class TrustDesk:
     async def shelf(self, folder: Path | None = None) -> Shelf:
         """Which skills there are."""
         return await self._skills.look(folder or self._workspace)
+
+    async def plugins(self) -> Sequence[Entry]:
+        """Which there are, as of this moment; none in safe mode."""
+        if self._plugins is None:
+            return ()
+        await self._plugins.refresh()
+        return self._plugins.entries
 
     async def trusts(self) -> list[Trust]:
         """The newest first, also what was revoked."""
@@ -66,14 +80,19 @@ class TrustDesk:
             )
         (found,) = fitting.values()
         await self._trusts.allow(kind, name, found.digest, person)
-        await self._skills.refresh()
+        await self._refresh()
         return found
 
     async def revoke(self, kind: Kind, name: str) -> int:
         """All contents of that name; how many were allowed. Raises StoreError."""
         count = await self._trusts.revoke(kind, _spelled(kind, name))
-        await self._skills.refresh()
+        await self._refresh()
         return count
+
+    async def _refresh(self) -> None:
+        if self._plugins is not None:
+            await self._plugins.refresh()
+        await self._skills.refresh()
 
 
 def _spelled(kind: Kind, name: str) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from channels.record import record
 from ohmo.ambient import Failpoint
 from ohmo.approvals.trusting import Candidates
 from ohmo.assembly.checkpoints import around_turns
+from ohmo.assembly.plugins import Brought
 from ohmo.assembly.servers import build_servers, waiting_servers
 from ohmo.assembly.tool_systems import systems_of
 from ohmo.assembly.walls import build_walls
@@ -37,11 +39,12 @@ from ohmo.memory.tidying import Tidying
 from ohmo.permissions.gate import LayeredGate
 from ohmo.permissions.policy import Host, Policies, sensitive_of, snapshot_of
 from ohmo.permissions.trial import Trial
+from ohmo.plugins.shelf import Plugins
 from ohmo.processes.job import ProcessRunner
 from ohmo.providers import build
 from ohmo.providers.build import endpoint_of
 from ohmo.providers.model_list import has, in_words
-from ohmo.skills.shelf import BUNDLED, Place, Skills
+from ohmo.skills.shelf import BUNDLED, Place, Skills, no_plugins
 from ohmo.tools.catalogue import catalogue, load_tools, with_strangers
 from ohmo.tools.workbench import BackgroundJobs, Limits, Workbench
 
@@ -68,12 +71,20 @@ class AgentParts:
     server_file: Candidates  # a workspace's file of MCP servers, while it waits to be trusted
     hooks: HookRoom | None = None
     servers: McpServers | None = None  # None: none is configured
+    brought: Brought | None = None  # by plugins
+
+    @property
+    def plugins(self) -> Plugins | None:
+        return None if self.brought is None else self.brought.plugins
 
     @property
     def waiting(self) -> tuple[Candidates, ...]:
         """What may wait to be trusted, beside skills."""
         hooks = () if self.hooks is None else (self.hooks.candidates,)
-        return (*hooks, self.server_file)
+        if self.brought is None:
+            return (*hooks, self.server_file)
+        plugins = partial(self.brought.candidates, servers=self.servers)
+        return (plugins, *hooks, self.server_file)
 
     def trial(self, workspace: Path) -> Trial:
         """Of calls, as they would be judged now."""
@@ -126,10 +137,10 @@ def build_agent(
     skills: Skills,
     folders: Folders,
     hooks: HookRoom | None = None,
+    brought: Brought | None = None,
 ) -> AgentParts:
-    """``call``: asks the model for the steps of turns, ``ask`` for everything else. ``environ``: as
-    ``finding_programs`` makes it. ``cron``: where jobs are made. ``largest``: bytes of one file a
-    place can be shown."""
+    """``call``: asks the model for the steps of turns, ``ask`` for the rest. ``environ``: that of
+    ``finding_programs``. ``cron``: makes jobs. ``largest``: bytes of a file a place can show."""
     home = Path(environ.get("HOME", "~")).expanduser()
     host = Host(home, config.home.root, environ["PATH"])
     policies = Policies(snapshot_of(config), host)
@@ -151,7 +162,7 @@ def build_agent(
         skills=skills,
         steps=store.steps,
     )
-    servers = build_servers(config, bench, store)
+    servers = build_servers(config, bench, store, brought)
     tools, skipped = with_strangers(load_tools(bench), bench, () if config.safe else None)
     toolbox = catalogue(tools, servers)
     gate = LayeredGate(policies.judging, store.grants)
@@ -169,8 +180,8 @@ def build_agent(
     after = nothing_after if turns is None else turns.after
     engine = Engine(reasoner, executor, max_steps=config.limits.max_steps, after=after)
     waiting = waiting_servers(config, bench, store, servers)
-    brought = (_tidying(config, model, ask, memory), skills, skipped, waiting, hooks, servers)
-    return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, *brought)
+    more = (_tidying(config, model, ask, memory), skills, skipped, waiting, hooks, servers, brought)
+    return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, *more)
 
 
 def _limits(config: Config) -> Limits:
@@ -203,15 +214,17 @@ def build_memory(config: Config, environ: Mapping[str, str], clock: Clock) -> Me
     return Memory(root / "memory", root / "cache", settings)
 
 
-def build_skills(config: Config, environ: Mapping[str, str], trusts: Trusts) -> Skills:
+def build_skills(
+    config: Config, environ: Mapping[str, str], trusts: Trusts, brought: Brought | None
+) -> Skills:
     """Reads nothing yet."""
     home = Path(environ.get("HOME", "~")).expanduser()
     named = [Place("user", folder, owned=False) for folder in config.written.skills.folders]
     own = Place("user", config.home.root / "skills", owned=True)
     bundled = Place("bundled", BUNDLED, owned=True)
-    return Skills(
-        (own, *named, bundled), trusts, lambda folder: repository_of(folder, home), environ
-    )
+    lent = no_plugins if brought is None else brought.places
+    places = (own, *named, bundled)
+    return Skills(places, trusts, partial(repository_of, home=home), environ, lent=lent)
 
 
 def redactor(config: Config) -> Callable[[str], str]:

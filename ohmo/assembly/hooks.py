@@ -13,6 +13,7 @@ from typing import cast
 
 from ohmo.assembly.agent import redactor
 from ohmo.assembly.deps import Deps
+from ohmo.assembly.plugins import Brought
 from ohmo.contracts.agent import Event
 from ohmo.contracts.hooks import OWN_FILE, PROJECT_FILES, Hooked, HookRoom, HookWord
 from ohmo.contracts.provider import AskOnce
@@ -28,8 +29,11 @@ class HooksOnDemand:
     """A room that is made as soon as there is a hook where somebody works, or one was allowed.
     ``make``: whether with the house; a file that comes later may be half-written."""
 
-    def __init__(self, deps: Deps, make: Callable[[bool], HookRoom]) -> None:
+    def __init__(
+        self, deps: Deps, make: Callable[[bool], HookRoom], brought: Brought | None
+    ) -> None:
         self._deps = deps
+        self._brought = brought
         self._make = make
         self._made = asyncio.Event()
         self._room: HookRoom | None = None
@@ -45,8 +49,10 @@ class HooksOnDemand:
     def none_in(self, cwd: Path) -> bool:
         own = self._deps.config.home.root / OWN_FILE
         files = (own, *(cwd / name for name in PROJECT_FILES))
+        if self._room is not None or (self._brought is not None and self._brought.plugins.any()):
+            return False
         # Raises nothing, wherever a project's links lead.
-        return self._room is None and not any(map(os.path.lexists, files))
+        return not any(map(os.path.lexists, files))
 
     @property
     def dropped(self) -> int:
@@ -80,7 +86,9 @@ class HooksOnDemand:
             group.create_task(follow("hooks", listen, self.hear), name="hooks.events")
 
 
-def build_hook_room(deps: Deps, model: Model, ask: AskOnce) -> HookRoom | None:
+def build_hook_room(
+    deps: Deps, model: Model, ask: AskOnce, brought: Brought | None
+) -> HookRoom | None:
     """None: the house starts without."""
     config, store = deps.config, deps.store
     if config.safe:
@@ -97,7 +105,8 @@ def build_hook_room(deps: Deps, model: Model, ask: AskOnce) -> HookRoom | None:
         build = cast("Callable[..., HookRoom]", load("ohmo.hooks.building:build"))
         asking = (ask, model.models[0])
         environ = deps.environment.commands
-        files = (store, deps.notices.tell, begins)
+        more = () if brought is None else (brought.hooks,)
+        files = (store, deps.notices.tell, begins, *more)
         return build(config.home.root, environ, asking, present, redactor(config), files)
 
-    return HooksOnDemand(deps, make)
+    return HooksOnDemand(deps, make, brought)

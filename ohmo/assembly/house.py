@@ -1,46 +1,41 @@
-"""Builds the whole house around an open store, and what people see of it from outside (status,
-page, API, metrics); starts nothing."""
+"""Builds the whole house around an open store; starts nothing."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import cast
 
-from channels.contract import Manifest
 from channels.record import record
 from ohmo.approvals.answering import Approvals, Granting
 from ohmo.approvals.cards import JobPeople, routed
 from ohmo.approvals.lapsing import expire
 from ohmo.approvals.questions import OpenQuestions
-from ohmo.approvals.trusting import TrustDesk
-from ohmo.assembly.agent import AgentParts, build_agent, build_memory, build_skills, no_such_model
+from ohmo.assembly.agent import AgentParts, build_agent, build_memory, build_skills
 from ohmo.assembly.budgets import asking, limits_of
 from ohmo.assembly.checkpoints import build_folders, build_taking_back
-from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork, build_hooks
-from ohmo.assembly.deps import Deps, Environment, HouseStore, HouseWatch
+from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork
+from ohmo.assembly.control import build_control, metrics_of
+from ohmo.assembly.deps import Deps, Environment, HouseStore
 from ohmo.assembly.hooks import build_hook_room
 from ohmo.assembly.messages import Wired, build_board, build_intake, build_pool, manifests, roles
+from ohmo.assembly.plugins import Brought, build_plugins
 from ohmo.assembly.status import build_status
 from ohmo.bus import MessageBus
 from ohmo.commands.contract import Command, is_order, listed
 from ohmo.config.channels import open_channels
 from ohmo.config.load import Config
-from ohmo.contracts.setup import SetUp
-from ohmo.control.metrics import Metrics
-from ohmo.control.ports import Ports, StatusReporter
-from ohmo.control.server import Control, Place, parse_listen
-from ohmo.discovery import load, scan
+from ohmo.control.ports import StatusReporter
+from ohmo.control.server import Control
+from ohmo.discovery import scan
 from ohmo.gateway.access import Access, Accounts, standing_of
 from ohmo.gateway.connections import Connections
 from ohmo.gateway.intake import Intake
 from ohmo.gateway.memory_orders import MemoryOrders
 from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
 from ohmo.gateway.orders import CommandQueries
-from ohmo.gateway.people import PeopleDesk, role_of_next
 from ohmo.gateway.sending import Sent
 from ohmo.gateway.switchboard import Switchboard
 from ohmo.permissions.policy import snapshot_of
@@ -49,7 +44,6 @@ from ohmo.replay import Replaying
 from ohmo.sessions.clock import Clockwatch
 from ohmo.sessions.planner import Planner, UserSide
 from ohmo.sessions.pool import Pool
-from ohmo.tracing.turn_log import TurnLog
 from ohmo.upkeep.watches import FullAuto, MemoryWatch, StoreWatch, memory_share
 
 
@@ -99,6 +93,19 @@ class House:
         await expire(self.store, self.approvals.card, self.environment.new_id)
 
 
+@dataclass(slots=True)
+class _Ordered:
+    """What of all that is said is for the house. ``brought``: by plugins; known later."""
+
+    known: Mapping[str, Command]
+    brought: Brought | None = None
+
+    def are_in(self, text: str) -> bool:
+        if self.brought is not None and self.brought.plugins.spelled(text) is not None:
+            return False  # a message, in the words of a file
+        return is_order(text, self.known)
+
+
 def commands() -> Mapping[str, Command]:
     """Every slash command by name, in the order in which they are listed."""
     return listed(scan("ohmo.commands", "COMMAND"))
@@ -118,11 +125,11 @@ async def build_house(
     delivery went."""
     job_people = JobPeople()
     questions = OpenQuestions(store)
-    known = commands()
+    orders = _Ordered(commands())
     access = Access(
         wired.policy,
         roles(config),
-        is_command=lambda text: is_order(text, known),
+        is_command=orders.are_in,
         open_question=questions.at,
         may_ask=questions.may_ask,
         aimed=questions.aimed,
@@ -144,6 +151,8 @@ async def build_house(
     )
     clockwork = build_clockwork(config, environment, store, links)
     call, ask = asking(deps, model, environment.call)
+    brought = await build_plugins(config, environment.commands, store, deps.notices.tell)
+    orders.brought = brought
     agent = build_agent(
         config,
         model,
@@ -156,9 +165,10 @@ async def build_house(
         cron=clockwork.tools(store.thread),
         largest=deps.connections.largest,
         memory=build_memory(config, environment.commands, environment.clock),
-        skills=build_skills(config, environment.commands, store),
+        skills=build_skills(config, environment.commands, store, brought),
         folders=build_folders(config, environment.commands, store, environment.ambient),
-        hooks=build_hook_room(deps, model, ask),
+        hooks=build_hook_room(deps, model, ask, brought),
+        brought=brought,
     )
     told = (*warnings, *wired.broken, *agent.skipped)
     return _build(deps, wired, agent, clockwork, questions, told, sent)
@@ -294,74 +304,3 @@ def _deps(
     granting = Granting(store.thread, environment.new_id, environment.clock)
     approvals = Approvals(store, cards, granting, environment.new_id, environment.failpoint)
     return Deps(config, environment, store, bus, access, notices, connections, approvals)
-
-
-def _setup(config: Config) -> SetUp:
-    """Imported late. ``os.environ``: what the process was given, without what .env adds."""
-    make = cast(
-        "Callable[[Config, Mapping[str, str], Mapping[str, Manifest]], SetUp]",
-        load("ohmo.setup.config_editor:ConfigEditor"),
-    )
-    return make(config, os.environ, manifests()[0])
-
-
-def build_control(
-    deps: Deps,
-    wired: Wired,
-    clockwork: Clockwork,
-    status: StatusReporter,
-    replaying: Replaying,
-    agent: AgentParts,
-) -> Control:
-    config = deps.config
-    environment = deps.environment
-    store = deps.store
-    parse = deps.connections.parse
-    chosen = "default_role" in config.access.model_fields_set
-    owner_named = "owner" in roles(config).named.values()
-    role = role_of_next(config.access.default_role, chosen=chosen, owner_named=owner_named)
-    ports = Ports(
-        reports=store,
-        status=status,
-        watch=HouseWatch(deps.bus, store),
-        publish_wake=deps.bus.publish_wake,
-        approvals=deps.approvals,
-        people=PeopleDesk(store, store, deps.access, environment.clock, role, deps.bus.publish),
-        repair=store,
-        keeping=store,
-        parse_address=parse,
-        browser=wired.browser,
-        log=config.home.log,
-        cron=clockwork.desk,
-        hooks=build_hooks(config, environment, store, deps.bus.publish_wake, parse),
-        replay=replaying,
-        context=replaying.context,
-        limits=limits_of(config.budgets),
-        no_such_model=partial(no_such_model, agent.model),
-        trace=deps.trace,
-        setup=partial(_setup, config),
-        tidying=agent.tidying,
-        trial=agent.trial(config.workspace),
-        trusting=TrustDesk(store, agent.skills, config.workspace, agent.waiting),
-        servers=agent.servers,
-    )
-    listen = parse_listen(config.control.listen) if config.control.listen is not None else None
-    runtime = environment.environ.get("XDG_RUNTIME_DIR")
-    place = Place(
-        config.home.root / "run",
-        listen,
-        frozenset(config.control.names),
-        Path(runtime) if runtime else None,
-    )
-    return Control(
-        ports,
-        place,
-        metrics_of(config, environment),
-        new_id=environment.new_id,
-        clock=environment.clock,
-        told=TurnLog().event,
-    )
-
-
-def metrics_of(config: Config, environment: Environment) -> Metrics | None:
-    return environment.metrics if config.control.metrics else None

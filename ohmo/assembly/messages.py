@@ -46,7 +46,7 @@ from ohmo.sessions.admission import late
 from ohmo.sessions.compacting import Compacting
 from ohmo.sessions.planner import Planner, SessionDeps, TurnInput, TurnLimits, TurnOutput
 from ohmo.sessions.pool import Pool
-from ohmo.sessions.user_steps import StepWriter, TurnContext
+from ohmo.sessions.user_steps import StepWriter, TurnContext, nothing_spelled
 from ohmo.upkeep.watches import FullAuto
 
 ELSEWHERE = frozenset((*SAME, *INSTEAD))
@@ -178,7 +178,8 @@ def build_pool(
         return None if idle is None else (clock() - clock.before(idle)).total_seconds()
 
     media = Media(config.home.media)
-    writer = StepWriter(media, redact)
+    spelled = nothing_spelled if agent.plugins is None else agent.plugins.spelled
+    writer = StepWriter(media, redact, spelled)
     fetch = AttachmentFetcher(media, deps.connections.fetch)
     context = TurnContext(writer, planner.surroundings, config.workspace)
     session_deps = SessionDeps(

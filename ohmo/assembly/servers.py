@@ -1,5 +1,5 @@
-"""From ``mcp`` of the configuration and ``.mcp.json`` of the workspace to their servers; without
-one nothing of them is imported."""
+"""From ``mcp`` of the configuration, ``.mcp.json`` of the workspace and plugins to their servers;
+without one nothing of them is imported."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import structlog
 
 from channels.durable import replacing
 from ohmo.approvals.trusting import Candidates
+from ohmo.assembly.plugins import Brought
 from ohmo.config.load import Config
 from ohmo.config.models import McpServer
 from ohmo.contracts.errors import ConfigError
@@ -30,14 +31,19 @@ log = structlog.get_logger("ohmo.mcp")
 _ENDINGS = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
 
 
-def build_servers(config: Config, bench: Workbench, trusts: Trusts) -> McpServers | None:
+def build_servers(
+    config: Config, bench: Workbench, trusts: Trusts, brought: Brought | None
+) -> McpServers | None:
     """None: there are none, or the house starts without. Raises ConfigError: the extra is not
     installed."""
-    brought = _brings(config.workspace)
-    if config.safe or not (config.mcp or brought):
+    lenders: list[Any] = [brought] if brought is not None and brought.serves else []
+    own = _brings(config.workspace)
+    if config.safe or not (config.mcp or own or lenders):
         return None
     try:
-        return _servers(config, bench, _project_file(config, bench, trusts) if brought else None)
+        if own:
+            lenders.append(_project_file(config, bench, trusts))
+        return _servers(config, bench, lenders)
     except ConfigError as error:
         if config.mcp:
             raise
@@ -76,7 +82,7 @@ def _project_file(config: Config, bench: Workbench, trusts: Trusts) -> Any:
     return make(config.workspace, trusts, child_environment(bench.environ), config.mcp)
 
 
-def _servers(config: Config, bench: Workbench, project: Any) -> McpServers:
+def _servers(config: Config, bench: Workbench, lenders: Sequence[Any]) -> McpServers:
     make_endpoint = cast("Callable[..., Any]", load("ohmo.mcp.contract:Endpoint"))
     login_of = cast("Callable[[Path, str], Path]", load("ohmo.mcp.contract:login_of"))
 
@@ -104,7 +110,7 @@ def _servers(config: Config, bench: Workbench, project: Any) -> McpServers:
     make = cast("Callable[..., McpServers]", load("ohmo.mcp.servers:Servers"))
     endpoints = {name: endpoint_of(name, server) for name, server in config.mcp.items()}
     state = config.home.root / "state" / "mcp"
-    return make(endpoints, state, _finish(bench), project=project)
+    return make(endpoints, state, _finish(bench), lenders=lenders)
 
 
 def _finish(bench: Workbench) -> Callable[..., Any]:

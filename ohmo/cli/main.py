@@ -25,7 +25,7 @@ _SECTIONS = {  # of the help; a command that is not named here stands under "Mor
     "Look": ("status", "doctor", "logs", "inbox", "outbox", "usage", "security", "trust"),
     "Keep": ("backup", "restore", "store"),
 }
-_LATER = frozenset({"agents", "backend", "plugins", "worker"})  # named in the plan, not built yet
+_LATER = frozenset({"agents", "backend", "worker"})  # named in the plan, not built yet
 
 
 class Commands(click.Group):

@@ -51,7 +51,7 @@ _NO = "There is no `/{}` here. `/help` shows what there is."
 _LINES: Mapping[str, str] = {
     _LATER: (
         "agents autopilot doctor dream hooks keybindings mcp output-style"
-        " plugin reload-plugins skills subagents summary tasks upgrade vim"
+        " skills subagents summary tasks upgrade vim"
     ),
     _ASK: (
         "branch bug commit files history image issue pr_comments pr-comments review search"
@@ -66,6 +66,9 @@ _LINES: Mapping[str, str] = {
         "exit quit"
     ),
     "There is no `/{}` here: copy what you see.": "copy",
+    "There is no `/{}` here: `ohmo plugins list` shows them, and what you trust counts at once.": (
+        "plugin reload-plugins"
+    ),
     "There is no `/{}` here: `/export` gives you this conversation as a file.": "share",
     "There is no `/{}` here: waits are obeyed, and whoever waits is told.": "rate-limit-options",
     "There is no `/{}` here: what changed stands in CHANGELOG.md.": "release-notes",

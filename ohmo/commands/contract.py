@@ -25,8 +25,10 @@ from ohmo.sessions.user_steps import begins_plan, compacting, is_steering
 
 Standing = Literal["guest", "user", "admin", "owner"]
 _COMMAND = re.compile(
-    r"\s*/(?P<name>[a-z][a-z_-]*)(?:@\S+)?(?:\s+(?P<argument>.*))?\s*", re.DOTALL | re.IGNORECASE
+    r"\s*/(?P<name>plugin:[^\s@]*|[a-z][a-z_-]*)(?:@\S+)?(?:\s+(?P<argument>.*))?\s*",
+    re.DOTALL | re.IGNORECASE,
 )
+PLUGIN = "plugin:"  # before the name of a plugin and of its file
 MEMBERS: frozenset[Standing] = frozenset({"user", "admin", "owner"})
 EVERYBODY: frozenset[Standing] = frozenset({"guest", "user", "admin", "owner"})
 
@@ -267,20 +269,24 @@ def unknown(name: str, known: Collection[str]) -> str:
     """What is said of a command that there is not."""
     if name in INSTEAD:
         return INSTEAD[name]
+    if name.startswith(PLUGIN):
+        shown = literal(name[:100])
+        return f"No trusted plugin has /{shown}: `ohmo plugins list` says why."
     close = get_close_matches(name, known, n=1)
     meant = f"; did you mean `/{close[0]}`?" if close else "."
     return f"There is no `/{name}`{meant} `/help` shows what there is."
 
 
 def is_order(text: str, known: Collection[str]) -> bool:
-    """Whether a text is for the house: a command it knows, one known from elsewhere, or a lone word
-    that can only be one mistyped (``/stpo`` must not go to the model)."""
+    """Whether a text is for the house: a command it knows, one known from elsewhere, one of
+    a plugin that is not trusted (the caller knows the others), or a lone word that can only be one
+    mistyped (``/stpo`` must not go to the model)."""
     parsed = parse(text)
     if parsed is None:
         return False
     name, argument = parsed
     if is_steering(text) or begins_plan(text) or compacting(text) is not None:
         return False  # its words are a message, or its turn does it
-    if name in known or name in INSTEAD:
+    if name in known or name in INSTEAD or name.startswith(PLUGIN):
         return True
     return not argument and bool(get_close_matches(name, known, n=1, cutoff=0.7))

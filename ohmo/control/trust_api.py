@@ -1,4 +1,4 @@
-"""What may take part over the API: trust, and the skills it is about."""
+"""What may take part over the API: trust, and the skills and plugins it is about."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class TrustRoutes:
             web.post("/api/v1/trust/allow", self.allow),
             web.post("/api/v1/trust/revoke", self.revoke),
             web.get("/api/v1/skills", self.skills),
+            web.get("/api/v1/plugins", self.plugins),
         ]
 
     async def list(self, request: web.Request) -> web.Response:
@@ -82,6 +83,26 @@ class TrustRoutes:
             for entry in shelf.entries
         ]
         return answer({"skills": rows})
+
+    async def plugins(self, _: web.Request) -> web.Response:
+        """By name; also what takes no part, with the reason."""
+        rows = [
+            {
+                "name": entry.name,
+                "state": entry.state,
+                "why": entry.why,
+                "path": entry.where,
+                "may": entry.may,
+                "runs": entry.judged.runs,
+                "notes": entry.judged.notes,
+                "version": entry.plugin.version if entry.plugin is not None else "",
+                "description": entry.plugin.description if entry.plugin is not None else "",
+                "commands": entry.said,
+                "digest": entry.plugin.digest if entry.plugin is not None else "",
+            }
+            for entry in await self._desk.plugins()
+        ]
+        return answer({"plugins": rows})
 
 
 def _folder(request: web.Request) -> Path | None:

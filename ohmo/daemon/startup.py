@@ -148,11 +148,12 @@ def _background_tasks(
     if tidying is not None and schedule is not None and not calm:
         work = partial(consolidate, tidying, schedule, house.notices, clock)
         looking = [("consolidation", work)]
-    servers, hooks = house.agent.servers, house.agent.hooks
+    servers, hooks, plugins = house.agent.servers, house.agent.hooks, house.agent.plugins
     quiet = partial(asyncio.sleep, 0) if config.alone else partial(_quiet, house)
     return [
         *([("mcp", lambda: servers.run(quiet))] if servers is not None else []),
         *([("hooks", hooks.run)] if hooks is not None else []),
+        *([("plugins", plugins.run)] if plugins is not None else []),
         ("bus", house.bus.run),
         ("questions", house.questions.run),
         ("sessions", house.pool.run),

@@ -18,7 +18,7 @@ from ohmo.contracts.hooks import Hooked
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.provider import AskOnce, ModelRequest, Payer, Section
 from ohmo.hooks.answer import Raw
-from ohmo.hooks.hook import Endpoint, Hook, Program, Prompt
+from ohmo.hooks.hook import SHELL, Endpoint, Hook, Program, Prompt
 from ohmo.hooks.payload import file_of, filled, told
 from ohmo.lifecycle import within
 from ohmo.processes.job import Command, JobEnded, ProcessRunner, Stream, child_environment
@@ -27,6 +27,7 @@ KEEP = 64 * 1024  # bytes of head and of tail
 GRACE = 1.0  # seconds between TERM and KILL
 _ANSWER = 500  # tokens
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+_PLUGIN = "${CLAUDE_PLUGIN_ROOT}"
 _ROLE = Section(
     "role",
     "You are asked whether something may go on in the work of an assistant. What you are shown of"
@@ -82,6 +83,9 @@ class Acting:
         argv = program.argv
         if program.placed:
             argv = tuple(word.replace("{file}", file_of(what)) for word in argv)
+        plugin = {"CLAUDE_PLUGIN_ROOT": program.plugin} if program.plugin else {}
+        if plugin and argv[: len(SHELL)] != SHELL:  # no shell fills it in
+            argv = tuple(word.replace(_PLUGIN, program.plugin) for word in argv)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         event = self._folder / f"{secrets.token_hex(8)}.json"
         spill = event.with_suffix(".txt")
@@ -94,6 +98,7 @@ class Acting:
                 "CLAUDE_PROJECT_DIR": str(what.cwd),
                 "PWD": str(what.cwd),
                 "PYTHONDONTWRITEBYTECODE": "1",  # beside what is trusted byte for byte
+                **plugin,
             }
             command = Command(
                 argv=argv,

@@ -10,7 +10,7 @@ from ohmo.contracts.provider import AskOnce
 from ohmo.contracts.trust import Trusts
 from ohmo.hooks.acting import Acting, Asking
 from ohmo.hooks.desk import HookDesk, Present
-from ohmo.hooks.files import HookFiles, Tell
+from ohmo.hooks.files import Brought, HookFiles, Tell, no_plugins
 
 
 def build(
@@ -19,15 +19,17 @@ def build(
     asking: tuple[AskOnce, str],
     present: Callable[[str], Awaitable[tuple[str, Path] | None]],
     redact: Callable[[str], str],
-    files: tuple[Trusts, Tell, bool],
+    files: tuple[Trusts, Tell, bool] | tuple[Trusts, Tell, bool, Brought],
 ) -> HookRoom:
     """``asking``: the chain and the smallest model of it. ``present``: session and folder of a
-    thread. ``files``: what is trusted, whom to tell, and whether it is made with the house."""
+    thread. ``files``: what is trusted, whom to tell, whether it is made with the house, and what
+    plugins bring."""
 
     async def find(thread: str) -> Present | None:
         found = await present(thread)
         return Present(*found) if found is not None else None
 
-    trusts, tell, begins = files
+    trusts, tell, begins, *brought = files
     acting = Acting(home / "spill" / "hooks", environ, Asking(*asking))
-    return HookDesk(HookFiles(home, trusts, tell, begins=begins), acting, find, redact)
+    standing = HookFiles(home, trusts, tell, begins=begins, brought=next(iter(brought), no_plugins))
+    return HookDesk(standing, acting, find, redact)

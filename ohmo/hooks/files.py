@@ -1,5 +1,5 @@
-"""Which hooks count now: the owner's own file, and what a project brings while somebody trusts
-exactly this content."""
+"""Which hooks count now: the owner's own file, and what plugins and a project bring while somebody
+trusts exactly this content."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ _SHOWN = 8  # hooks in the line that says what one may do
 _CUT = 120  # characters of each
 Tell = Callable[[str, str], Awaitable[object]]
 """What it is about, so that it is told once, and the words for the owner."""
+Brought = Callable[[], Awaitable[tuple[Hook, ...]]]
+"""Those of trusted plugins. Raises StoreError."""
+
+
+async def no_plugins() -> tuple[Hook, ...]:
+    return ()
 
 
 @record
@@ -34,9 +40,19 @@ class Standing:
 
 class HookFiles:
     """``tell``: what the owner should know. ``begins``: what stands in the owner's file counts at
-    once, also when it cannot be read; else it is one that is being written."""
+    once, also when it cannot be read; else it is one that is being written. ``brought``: asked
+    after the owner's and before a project's."""
 
-    def __init__(self, home: Path, trusts: Trusts, tell: Tell, *, begins: bool = True) -> None:
+    def __init__(
+        self,
+        home: Path,
+        trusts: Trusts,
+        tell: Tell,
+        *,
+        begins: bool = True,
+        brought: Brought = no_plugins,
+    ) -> None:
+        self._brought = brought
         self.path = home / OWN_FILE
         self._trusts = trusts
         self._tell = tell
@@ -93,14 +109,15 @@ class HookFiles:
         own = self.own
         if own.broken:
             return Standing(broken=own.broken)
+        hooks = (*own.hooks, *await self._brought())
         found = await asyncio.to_thread(self._projects.read, cwd)
         if found is None:
-            return Standing(own.hooks)
+            return Standing(hooks)
         if await self._allowed(found):
             self._left_out.pop(found.root, None)
-            return Standing((*own.hooks, *found.file.hooks))
+            return Standing((*hooks, *found.file.hooks))
         await self._leave_out(found)
-        return Standing(own.hooks)
+        return Standing(hooks)
 
     async def candidates(self, folder: Path) -> list[Candidate]:
         """What its hooks would do, while nobody allowed exactly them. Raises StoreError."""

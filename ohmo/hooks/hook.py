@@ -16,10 +16,12 @@ Dialect = Literal["own", "claude", "seed"]
 @record
 class Program:
     """``argv`` as it is started; the event comes as JSON on its standard input. ``placed``: some of
-    its words hold ``{file}``."""
+    its words hold ``{file}``. ``plugin``: the folder of the one that brings it, told to it as
+    ``CLAUDE_PLUGIN_ROOT``."""
 
     argv: tuple[str, ...]
     placed: bool = False
+    plugin: str = ""
 
 
 @record

@@ -1,12 +1,12 @@
-"""All servers, side by side: those of the configuration, and those of the workspace's ``.mcp.json``
-while its content is trusted."""
+"""All servers, side by side: those of the configuration, and those that the workspace's
+``.mcp.json`` and plugins bring while their content is trusted."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import structlog
 
@@ -15,12 +15,12 @@ from ohmo.discovery import load
 from ohmo.lifecycle import failure_of
 from ohmo.mcp.contract import Connect, Endpoint
 from ohmo.mcp.pins import Pins
-from ohmo.mcp.project import Look, ProjectFile
 from ohmo.mcp.server import Server, Times, one_line
 from ohmo.mcp.tools import Finish, McpTool
+from ohmo.mcp.written import Lender, Look
 
 log = structlog.get_logger("ohmo.mcp")
-FOLLOWED = 3.0  # seconds between two looks at the file of the workspace
+FOLLOWED = 3.0  # seconds between two looks at what is lent
 Endpoints = Mapping[str, tuple[str, Callable[[], Endpoint]]]
 """By name, the kind and what reveals it, which raises ConfigError."""
 
@@ -32,7 +32,7 @@ def load_sdk() -> Connect:
 
 class Servers:
     """Implements ``ohmo.contracts.mcp.McpServers``. ``state``: folder of what was approved.
-    ``project``: None: there is no such file."""
+    ``lenders``: of two with a server of one name the first counts."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Servers:
         state: Path,
         finish: Finish,
         *,
-        project: ProjectFile | None = None,
+        lenders: Sequence[Lender] = (),
         times: Times | None = None,
         sdk: Callable[[], Connect] = load_sdk,
     ) -> None:
@@ -53,9 +53,9 @@ class Servers:
         self._loading = asyncio.Lock()
         self._connect: Connect | None = None
         self._own = {name: self._made(name, each) for name, each in sorted(endpoints.items())}
-        self._project = project
-        self._look = Look()
-        self._lent: Mapping[str, Server] = {}  # of the project
+        self._lenders = tuple(lenders)
+        self._looks: tuple[Look, ...] = ()
+        self._lent: Mapping[str, Server] = {}
         self._tools: Mapping[str, McpTool] = {}
 
     @property
@@ -67,8 +67,7 @@ class Servers:
 
     async def prepare(self) -> None:
         """Before the first session: what was approved earlier."""
-        if self._project is not None:
-            await self._look_at(self._project)
+        await self._look_at()
         for server in self._own.values():
             await server.prepare()
 
@@ -82,14 +81,14 @@ class Servers:
             await self._wanted.wait()
             for name, server in self._own.items():
                 group.create_task(server.run(self._loaded), name=f"mcp.{name}")
-            if self._project is not None:
-                group.create_task(self._follow(self._project, group), name="mcp.project")
+            if self._lenders:
+                group.create_task(self._follow(group), name="mcp.lent")
 
     def report(self) -> list[ServerReport]:
         return [server.report() for server in (*self._own.values(), *self._lent.values())]
 
     def notes(self) -> Sequence[str]:
-        return self._look.notes
+        return [line for look in self._looks for line in look.notes]
 
     async def test(self, name: str) -> ServerReport:
         self._wanted.set()
@@ -106,7 +105,7 @@ class Servers:
     def _made(
         self, name: str, endpoint: tuple[str, Callable[[], Endpoint]], of: str = ""
     ) -> Server:
-        """``of``: the digest of the project's path, whose servers are others of the same name."""
+        """``of``: of which lender, whose servers are others of the same name."""
         kind, reveal = endpoint
         pins = Pins(self._state / of / f"{name}.json")
         told = (self._has_changed, self._wanted.set)
@@ -119,8 +118,8 @@ class Servers:
                 self._connect = await asyncio.to_thread(self._sdk)
         return self._connect
 
-    async def _follow(self, project: ProjectFile, group: asyncio.TaskGroup) -> None:
-        """What the file says counts while its content is trusted, also of one that changes."""
+    async def _follow(self, group: asyncio.TaskGroup) -> None:
+        """What is lent counts while its content is trusted, also of what changes."""
         running: list[asyncio.Task[None]] = []
         begun: Mapping[str, Server] = {}
         while True:
@@ -135,26 +134,39 @@ class Servers:
                     for name, server in begun.items()
                 ]
             await asyncio.sleep(FOLLOWED)
-            await self._look_at(project)
+            await self._look_at()
 
-    async def _look_at(self, project: ProjectFile) -> None:
-        error = await failure_of(self._take(project))
-        if error is not None:  # whatever is in that folder stops nobody
+    async def _look_at(self) -> None:
+        looks = list(self._looks) or [Look() for _ in self._lenders]
+
+        async def take(number: int, lender: Lender) -> None:
+            looks[number] = await lender.look()
+
+        for number, lender in enumerate(self._lenders):
+            # one that cannot say it now stands as it did
+            await self._guarded(take(number, lender))
+        await self._guarded(self._take(tuple(looks)))
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        error = await failure_of(work)
+        if error is not None:  # whatever is in those folders stops nobody
             log.warning("mcp_project_failed", error=one_line(error))
 
-    async def _take(self, project: ProjectFile) -> None:
-        look = await project.look()
-        if look == self._look:
+    async def _take(self, looks: tuple[Look, ...]) -> None:
+        if looks == self._looks:
             return
-        lent = {
-            each.name: self._made(each.name, (each.kind, lambda each=each: each), look.of)
-            for each in look.endpoints
-        }
+        lent: dict[str, Server] = {}
+        for look in looks:
+            for each in look.endpoints:
+                if each.name not in lent:
+                    made = self._made(each.name, (each.kind, lambda each=each: each), look.of)
+                    lent[each.name] = made
         for server in lent.values():
             await server.prepare()
-        self._look, self._lent = look, lent
-        for line in look.notes:
-            log.warning("mcp_project", note=line)
+        self._looks, self._lent = looks, lent
+        for look in looks:
+            for line in look.notes:
+                log.warning("mcp_project", note=line)
         self._has_changed()
 
     def _has_changed(self) -> None:

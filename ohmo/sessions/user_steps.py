@@ -127,28 +127,43 @@ def steers(arrival: Arrival) -> bool:
     )
 
 
+@in_writer
+def nothing_spelled(_: str) -> str | None:
+    """There are no plugins."""
+    return None
+
+
 class StepWriter:
     """Turns arrivals into user steps; files are named by the path where a turn will find them."""
 
-    def __init__(self, media: Media, redact: Callable[[str], str] = str) -> None:
+    def __init__(
+        self,
+        media: Media,
+        redact: Callable[[str], str] = str,
+        spelled: Callable[[str], str | None] = nothing_spelled,
+    ) -> None:
         """``redact`` takes secrets out of what people, files and webhooks say: no model gets
-        them."""
+        them. ``spelled``: what a plugin's command means, None: it is none."""
         self._media = media
         self._redact = redact
+        self._spelled = spelled
 
     @in_writer
     def __call__(self, arrival: Arrival) -> UserStep:
         if asks_to_compact([arrival]):
             return UserStep((Text(ASKED_TO_COMPACT),), "house", "notice")
         match arrival:
-            case Wake():
-                return UserStep((Text(self._cut(_words(arrival.prompt))),), arrival.person, "wake")
+            case Wake(prompt=prompt):
+                words = _words(prompt)
+                if arrival.origin in ("api", "owner", "cron"):
+                    words = self._meant(words)
+                return UserStep((Text(self._cut(words)),), arrival.person, "wake")
             case Inbound():
                 return self._message(arrival)
             case Edited():
                 text = "(deleted their message)"
                 if arrival.text is not None:
-                    now = self._cut(_words(arrival.text))
+                    now = self._cut(self._meant(_words(arrival.text)))
                     text = f"(edited their message; it now says:)\n{now}"
                 return UserStep((Text(text),), arrival.person.id, "message")
             case Reacted():
@@ -204,8 +219,12 @@ class StepWriter:
                 path = self._media.path(said.address, file)
                 blocks.append(Image(path, file.media_type))
         if said.text or not blocks:
-            blocks.append(Text(self._cut(_words(said.text))))
+            blocks.append(Text(self._cut(self._meant(_words(said.text)))))
         return UserStep(tuple(blocks), said.person.id, "message", bot=said.person.bot)
+
+    def _meant(self, text: str) -> str:
+        words = self._spelled(text)
+        return text if words is None else words
 
     def _cut(self, text: str) -> str:
         text = self._redact(clean(text))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -67,9 +67,17 @@ class Shelf:
         }
 
 
+Lent = Callable[[], Awaitable[Sequence[Place]]]
+"""Places of trusted plugins. Raises StoreError."""
+
+
+async def no_plugins() -> Sequence[Place]:
+    return ()
+
+
 class Skills:
     """``places``: for work in a folder, beside the project's. ``root_of``: the project a folder
-    belongs to. ``environ``: what commands are given."""
+    belongs to. ``environ``: what commands are given. ``lent``: places before the bundled ones."""
 
     def __init__(
         self,
@@ -78,9 +86,11 @@ class Skills:
         root_of: Callable[[Path], Path | None],
         environ: Mapping[str, str],
         *,
+        lent: Lent = no_plugins,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._places = tuple(places)
+        self._places = tuple(sorted(places, key=lambda place: place.source == "bundled"))
+        self._lent = lent
         self._trusts = trusts
         self._root_of = root_of
         self._environ = environ
@@ -154,10 +164,12 @@ class Skills:
         return waiting
 
     async def _look(self, folder: Path) -> Shelf:
-        entries, project = await asyncio.to_thread(self._found, folder)
+        others = [place for place in self._places if place.source != "bundled"]
+        places = (*others, *await self._lent(), *self._places[len(others) :])
+        entries, project = await asyncio.to_thread(self._found, folder, places)
         root, digest = project
         whole = bool(digest) and await self._trusts.trusted("project", root, digest)
-        owned = {place.folder for place in self._places if place.owned}
+        owned = {place.folder for place in places if place.owned}
         judged: list[Entry] = []
         first: dict[str, Path] = {}
         for found in entries:
@@ -186,13 +198,13 @@ class Skills:
             judged.append(entry)
         return Shelf(tuple(judged), project)
 
-    def _found(self, folder: Path) -> tuple[list[Entry], tuple[str, str]]:
+    def _found(self, folder: Path, places: Sequence[Place]) -> tuple[list[Entry], tuple[str, str]]:
         """Blocks."""
         root = self._root_of(folder) or folder
         own = [Place("project", root / name, owned=False) for name in PROJECT]
         entries: list[Entry] = []
         seen: set[Path] = set()
-        for place in (*own, *self._places):
+        for place in (*own, *places):
             if place.folder in seen:
                 continue
             seen.add(place.folder)

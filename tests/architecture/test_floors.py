@@ -256,6 +256,7 @@ BROAD = {  # the named boundaries where everything may be caught, each with its 
     "ohmo/gateway/switchboard.py": "channel supervision",
     "ohmo/bus.py": "one batch that cannot be stored must not make every channel deaf",
     "ohmo/hooks/project.py": "whatever a project of somebody else's holds",
+    "ohmo/plugins/shelf.py": "whatever a plugin of somebody else's holds",
     "ohmo/discovery.py": "import of a package of somebody else's",
     "channels/registry.py": "import of a package of somebody else's",
     "ohmo/worker.py": "worker main",

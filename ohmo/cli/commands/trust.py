@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import get_args
 
@@ -55,16 +56,40 @@ def list_(folder: Path | None, as_json: bool, remote: str | None) -> None:
 @click.argument("kind", type=_KIND)
 @click.argument("name")
 @click.option("--digest", default="", help="How the content begins that you looked at.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @_folder
 @client_options
 def allow(
-    kind: str, name: str, digest: str, folder: Path | None, as_json: bool, remote: str | None
+    kind: str,
+    name: str,
+    digest: str,
+    yes: bool,
+    folder: Path | None,
+    as_json: bool,
+    remote: str | None,
 ) -> None:
-    """Let it take part with exactly the content it has now; one changed byte asks again."""
+    """Let it take part with exactly the content it has now; one changed byte asks again.
+
+    Says first what it may do then, and at a terminal asks.
+    """
     wanted = {"kind": kind, "name": name, "digest": digest}
-    if folder is not None:
-        wanted["folder"] = str(folder)
-    found = connect_or_open(remote).post(f"{_API}/allow", wanted)["allowed"]
+    asked = {} if folder is None else {"folder": str(folder)}
+    house = connect_or_open(remote)
+    there = [
+        one
+        for one in house.get(_API, **asked)["waiting"]
+        if (one["kind"], one["name"]) == (kind, name) and one["digest"].startswith(digest)
+    ]
+    if len(there) == 1:  # else the answer says what is the matter
+        wanted["digest"] = there[0]["digest"]
+        click.echo(clean(f"{kind} {name}: it {there[0]['may']}"), err=True)
+        if (
+            not (yes or digest)
+            and sys.stdin.isatty()
+            and not click.confirm("Allow this?", err=True)
+        ):
+            return
+    found = house.post(f"{_API}/allow", wanted | asked)["allowed"]
     line = clean(f"{kind} {name}: allowed with content {found['digest'][:12]}")
     click.echo(as_json_text(found) if as_json else line)
 

@@ -31,7 +31,20 @@ def skills(facts: Facts, _: Json) -> Finding:
     return warning(f"{first['path']}: {first['why']}", "ohmo skills list shows all of them")
 
 
+@needs(status)
+def plugins(facts: Facts, _: Json) -> Finding:
+    found = facts.ask("/api/v1/plugins")
+    if found is None:
+        return skipped("it does not say; see daemon.version")
+    broken = [one for one in found.get("plugins", ()) if one["state"] == "broken"]
+    notes = [line for one in found.get("plugins", ()) for line in one["notes"]]
+    if broken:
+        return warning(f"{broken[0]['path']}: {broken[0]['why']}", "ohmo plugins list shows all")
+    return note("; ".join(notes[:5]), "docs/plugins.md says what counts") if notes else ok()
+
+
 CHECKS = (
     Check("trust.waiting", "nothing waits for your trust", waiting),
     Check("skills.sound", "every skill can be read and has what it needs", skills),
+    Check("plugins.sound", "every plugin can be read and all of it works here", plugins),
 )

@@ -509,6 +509,11 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
         "ohmo skills list",
         frozenset(),
     ),
+    "plugins.sound": (
+        said(plugins=[{"state": "broken", "path": "/p", "why": "w", "notes": []}]),
+        "ohmo plugins list",
+        frozenset(),
+    ),
     "log.writable": (
         lambda p: (
             log(p, event="x"),

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ohmo.contracts.trust import Kind, Trust
-from ohmo.mcp.project import Look, ProjectFile
+from ohmo.mcp.project import ProjectFile
+from ohmo.mcp.written import Look
 
 ENVIRON = {"HOME": "/home/ada", "PATH": "/bin"}
 SECRET = "sk-never-told"

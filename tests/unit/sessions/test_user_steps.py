@@ -131,3 +131,14 @@ def test_a_shorter_conversation_is_told_in_tokens_and_in_words_a_person_can_pict
     assert compacted((), 17) == (
         "There is nothing here that could be made shorter (about 17 tokens, some 10 words)."
     )
+
+
+def test_a_command_of_a_plugin_is_the_words_of_whoever_may_give_it() -> None:
+    tell = StepWriter(Media(Path("/media")), str, {"/plugin:a:b": "Do b."}.get)
+    assert words(tell(replace(SAID, text="/plugin:a:b"))) == ["Do b."]
+    assert words(tell(replace(SAID, text="/steer /plugin:a:b"))) == ["Do b."]
+    for origin in ("api", "owner", "cron"):
+        assert words(tell(Wake("k", origin, PLACE, None, "owner", "/plugin:a:b", NOW))) == ["Do b."]
+    for origin in ("hook", "child"):  # words of others
+        wake = Wake("k", origin, PLACE, None, "owner", "/plugin:a:b", NOW)
+        assert words(tell(wake)) == ["/plugin:a:b"]

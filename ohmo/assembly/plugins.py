@@ -1,0 +1,133 @@
+"""From the folder of plugins to the rooms that use what trusted ones bring; what a plugin has none
+of is not imported for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from channels.record import Recent
+from ohmo.config.load import Config
+from ohmo.contracts.mcp import McpServers
+from ohmo.contracts.trust import Candidate, Trusts
+from ohmo.discovery import load
+from ohmo.plugins.manifest import Plugin
+from ohmo.plugins.shelf import Judged, Plugins, Tell
+from ohmo.processes.job import child_environment
+from ohmo.skills.shelf import Place
+
+_KNOWN = 64  # plugins whose hooks were read
+
+
+class Brought:
+    """What trusted plugins bring, in the terms of those who use it. ``serves``: some plugin has MCP
+    servers, trusted or not."""
+
+    def __init__(self, plugins: Plugins, config: Config, environ: Mapping[str, str]) -> None:
+        self.plugins = plugins
+        self._config = config
+        self._environ = environ
+        self._hooks = Recent[str, tuple[Any, ...]](_KNOWN)
+
+    @property
+    def serves(self) -> bool:
+        return any(one.plugin is not None and one.plugin.servers for one in self.plugins.entries)
+
+    async def hooks(self) -> tuple[Any, ...]:
+        """Raises StoreError."""
+        await self.plugins.look()
+        found: list[Any] = []
+        for plugin, copy in self.plugins.trusted:
+            if not plugin.hooks:
+                continue
+            if plugin.digest not in self._hooks:
+                self._hooks[plugin.digest] = _hooks_in(plugin, copy).hooks
+            found += self._hooks[plugin.digest]
+        return tuple(found)
+
+    async def places(self) -> Sequence[Place]:
+        """Of skills. Raises StoreError."""
+        await self.plugins.look()
+        return [
+            Place("plugin", copy / below, owned=True)
+            for plugin, copy in self.plugins.trusted
+            for below in plugin.skills
+        ]
+
+    async def candidates(self, folder: Path, *, servers: McpServers | None) -> list[Candidate]:
+        """``servers``: None: nobody is there who would start those of a plugin. Raises
+        StoreError."""
+        found = await self.plugins.candidates(folder)
+        if servers is not None:
+            return found
+        late = {one.name for one in self.plugins.entries if one.plugin and one.plugin.servers}
+        more = "; its MCP servers from the next start on"
+        return [replace(one, may=one.may + more) if one.name in late else one for one in found]
+
+    async def look(self) -> Any:
+        """Their MCP servers (``ohmo.mcp.written.Lender``). Raises StoreError."""
+        await self.plugins.look()
+        found: list[Any] = []
+        notes: list[str] = []
+        for plugin, copy in self.plugins.trusted:
+            endpoints, lines = _servers_in(plugin, copy, self._config, self._environ)
+            found += endpoints
+            notes += lines
+        if found:
+            work = self._config.workspace
+            await asyncio.to_thread(work.mkdir, parents=True, exist_ok=True)
+        make = cast("Callable[..., Any]", load("ohmo.mcp.written:Look"))
+        return make(tuple(found), "plugins", tuple(notes))
+
+
+async def build_plugins(
+    config: Config, environ: Mapping[str, str], trusts: Trusts, tell: Tell
+) -> Brought | None:
+    """Those that are there. None: the house starts without. Raises StoreError."""
+    if config.safe:
+        return None
+    home = config.home.root
+    judge = partial(_judged, config=config, environ=environ)
+    plugins = Plugins(home / "plugins", home / "cache" / "plugins", trusts, judge, tell)
+    await plugins.look()
+    return Brought(plugins, config, environ)
+
+
+def _judged(plugin: Plugin, *, config: Config, environ: Mapping[str, str]) -> Judged:
+    """What it would run, as it is written: nothing of it is used."""
+    servers, notes = _servers_in(plugin, plugin.folder, config, environ)
+    runs = [f"server {one.name}: {' '.join(one.argv) or one.url}" for one in servers]
+    if not plugin.hooks:
+        return Judged(tuple(runs), tuple(notes))
+    hooks = _hooks_in(plugin, plugin.folder)
+    acts = [f"{'/'.join(hook.events)}: {hook.does}" for hook in hooks.hooks]
+    return Judged((*acts, *runs), (*hooks.findings, *notes), hooks.broken)
+
+
+def _hooks_in(plugin: Plugin, folder: Path) -> Any:
+    read = cast("Callable[..., Any]", load("ohmo.hooks.plugin:hooks_in"))
+    return read(plugin.name, plugin.hooks, str(folder))
+
+
+def _servers_in(
+    plugin: Plugin, folder: Path, config: Config, environ: Mapping[str, str]
+) -> tuple[list[Any], list[str]]:
+    found: list[Any] = []
+    notes: list[str] = []
+    if not plugin.servers:
+        return found, notes
+    ground = cast("Callable[..., Any]", load("ohmo.mcp.written:Ground"))
+    read = cast("Callable[..., Any]", load("ohmo.mcp.written:servers_in"))
+    own = {"CLAUDE_PLUGIN_ROOT": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    given = child_environment(environ, own)
+    for file, text in plugin.servers.items():
+        place = f"plugin {plugin.name}: {file}"
+        where = ground(place, config.workspace, given, config.mcp, f"plugin_{plugin.name}_")
+        endpoints, lines = read(text, where)
+        found += endpoints
+        notes += lines
+    return found, notes

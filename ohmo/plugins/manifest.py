@@ -1,0 +1,221 @@
+"""One plugin as it stands in its folder: a manifest, ``plugin.yaml`` or the published layout of
+Claude Code (code.claude.com/docs/en/plugins-reference), and what it says belongs to it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+
+import ohmo
+from channels.record import record
+from ohmo.config.source import parse
+from ohmo.content import Content, Unfit, content_of
+
+MANIFESTS = ("plugin.yaml", ".claude-plugin/plugin.json")  # the first that is there counts
+_HOOKS = ("hooks/hooks.json", "hooks.yaml")  # read where the manifest names none
+_SERVERS = (".mcp.json",)
+MOST_FILE = 256 << 10  # bytes of the manifest and of each file that is read as text
+LONGEST_NAME, LONGEST_LINE = 40, 500  # characters
+_NAME = re.compile(r"[A-Za-z0-9](?:[_-]?[A-Za-z0-9])*")
+_COMMAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(?::[A-Za-z0-9][A-Za-z0-9_.-]*)*")
+_HEAD = re.compile(r"---[ \t]*\r?\n.*?^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_VERSION = re.compile(r"ohmo\s*>=\s*(\d+(?:\.\d+)*)")
+
+
+class BadPlugin(Exception):
+    """What is wrong with it, and what to do: one line."""
+
+
+@record
+class Plugin:
+    """``digest``: of its whole content. ``skills``: folders of skill folders, below its own.
+    ``hooks`` and ``servers``: what is written of them, by where that stands. ``commands``: the
+    words of each, by name. ``size``: in words."""
+
+    name: str
+    version: str
+    description: str
+    folder: Path
+    digest: str
+    skills: tuple[str, ...]
+    hooks: Mapping[str, str]
+    servers: Mapping[str, str]
+    commands: Mapping[str, str]
+    size: str
+
+
+_Paths = str | list[str]
+_Inline = str | dict[str, Any] | list[str | dict[str, Any]]
+
+
+class _Written(BaseModel):
+    """Keys of either manifest; what else it holds means nothing here."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+    name: str
+    version: str | int | float = ""
+    description: str = ""
+    requires: str | list[str] = []
+    skills: _Paths = Field(default=[], validation_alias=AliasChoices("skills", "skills_dir"))
+    commands: _Paths = Field(default=[], validation_alias=AliasChoices("commands", "commands_dir"))
+    hooks: _Inline = Field(default=[], validation_alias=AliasChoices("hooks", "hooks_file"))
+    servers: _Inline = Field(default=[], validation_alias=AliasChoices("mcpServers", "mcp_file"))
+
+
+def read_plugin(folder: Path) -> tuple[Plugin, Content]:
+    """Blocks: reads the folder whole, and once. Raises BadPlugin."""
+    if folder.is_symlink():
+        raise BadPlugin("it is a link; copy the folder")
+    try:
+        content = content_of(folder)
+    except Unfit as error:
+        raise BadPlugin(f"{error}; mend it or take the folder away") from None
+    written = _manifest(content)
+    name = written.name
+    if len(name) > LONGEST_NAME or _NAME.fullmatch(name) is None:
+        raise BadPlugin(
+            f"its name {name[:80]!a} is not letters, digits and single - or _, at most"
+            f" {LONGEST_NAME} of them; rename it"
+        )
+    if missing := _missing(written.requires):
+        raise BadPlugin(missing)
+    size = sum(len(part.data) for part in content.files.values())
+    plugin = Plugin(
+        name=name,
+        version=_line(str(written.version))[:50],
+        description=_line(written.description),
+        folder=folder,
+        digest=content.digest,
+        skills=tuple(_skills(content, written.skills)),
+        hooks=dict(_parts(content, "hooks", written.hooks, _HOOKS)),
+        servers=dict(_parts(content, "mcpServers", written.servers, _SERVERS)),
+        commands=dict(_commands(content, written.commands)),
+        size=f"{len(content.files)} files, {max(1, size >> 10)} KiB",
+    )
+    return plugin, content
+
+
+def _manifest(content: Content) -> _Written:
+    """Raises BadPlugin."""
+    file = next((name for name in MANIFESTS if name in content.files), None)
+    if file is None:
+        raise BadPlugin(f"there is no {' and no '.join(MANIFESTS)}; write one")
+    text = _text(content, file)
+    if file.endswith(".json"):
+        try:
+            data: object = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise BadPlugin(f"{file}: not valid JSON: {_line(str(error))}") from None
+    else:
+        source = parse(text, file)
+        if source.problems:
+            raise BadPlugin(_line(str(source.problems[0])))
+        data = source.data
+    try:
+        return _Written.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = f"{file}: {'.'.join(map(str, first['loc']))[:100]}".rstrip(": ")
+        raise BadPlugin(f"{where}: {_line(first['msg'])}") from None
+
+
+def _text(content: Content, name: str) -> str:
+    """Raises BadPlugin."""
+    part = content.files[name]
+    if len(part.data) > MOST_FILE:
+        raise BadPlugin(f"{_line(name)} is larger than {MOST_FILE >> 10} KiB; make it smaller")
+    try:
+        text = part.data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadPlugin(f"{_line(name)} is not UTF-8; save it so") from None
+    if "\0" in text:
+        raise BadPlugin(f"{_line(name)} is no text; write it anew")
+    return text
+
+
+def _missing(requires: str | list[str]) -> str:
+    """What of it is not there: one line; empty: nothing."""
+    for entry in [requires] if isinstance(requires, str) else requires:
+        found = _VERSION.fullmatch(entry.strip())
+        if found is None:
+            return f"requires: {_line(entry)[:80]!a}: expected ohmo>=VERSION"
+        if _numbers(found[1]) > _numbers(ohmo.__version__):
+            return f"it needs ohmo {found[1]} or newer (this is {ohmo.__version__}); upgrade"
+    return ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part[:9]) for part in re.findall(r"\d+", version)[:4])
+
+
+def _below(key: str, path: str) -> str:
+    """As files are named. Raises BadPlugin."""
+    parts = PurePosixPath(path).parts
+    if not parts or parts[0] == "/" or ".." in parts:
+        raise BadPlugin(f"{key}: {_line(path)[:100]!a} is no place in its folder; name one")
+    return "/".join(parts)
+
+
+def _places(content: Content, key: str, written: _Paths) -> Iterator[str]:
+    """The usual folder, if it is there, and those that are named. Raises BadPlugin."""
+    named = [written] if isinstance(written, str) else written
+    for place in dict.fromkeys((key, *(_below(key, path) for path in named))):
+        if place in content.files or any(name.startswith(f"{place}/") for name in content.files):
+            yield place
+        elif place != key:
+            raise BadPlugin(f"{key}: there is no {_line(place)[:100]!a} in it; mend the manifest")
+
+
+def _skills(content: Content, written: _Paths) -> Iterator[str]:
+    for place in _places(content, "skills", written):
+        if place in content.files or f"{place}/SKILL.md" in content.files:
+            raise BadPlugin(f"skills: {_line(place)[:100]!a}: name the folder above the skill")
+        yield place
+
+
+def _commands(content: Content, written: _Paths) -> Iterator[tuple[str, str]]:
+    for place in _places(content, "commands", written):
+        for file in content.files:
+            if not file.endswith(".md") or not (file == place or file.startswith(f"{place}/")):
+                continue
+            path = PurePosixPath(file)
+            below = path.name if file == place else str(path.relative_to(place))
+            name = below.removesuffix(".md").replace("/", ":")
+            if _COMMAND.fullmatch(name) is None:
+                raise BadPlugin(
+                    f"{_line(file)[:100]!a}: a command's name is letters, digits and . - _; rename"
+                    " the file"
+                )
+            yield name, _HEAD.sub("", _text(content, file), count=1).strip()
+
+
+def _parts(
+    content: Content, key: str, written: _Inline, usual: tuple[str, ...]
+) -> Iterator[tuple[str, str]]:
+    """By the file they stand in, or the manifest where it holds them itself, which is JSON then.
+    Raises BadPlugin."""
+    for file in usual:
+        if file in content.files:
+            yield file, _text(content, file)
+    entries = written if isinstance(written, list) else [written]
+    for number, entry in enumerate(entries, 1):
+        if isinstance(entry, str):
+            file = _below(key, entry)
+            if file not in content.files:
+                raise BadPlugin(
+                    f"{key}: there is no {_line(file)[:100]!a} in it; mend the manifest"
+                )
+            yield file, _text(content, file)
+        elif entry:
+            inline = entry if key in entry else cast("dict[str, Any]", {key: entry})
+            yield f"{key}.{number}.json", json.dumps(inline)
+
+
+def _line(text: str) -> str:
+    """What somebody else wrote, on one line and without what could pass for something else."""
+    return "".join(char for char in " ".join(text.split()) if char.isprintable())[:LONGEST_LINE]
