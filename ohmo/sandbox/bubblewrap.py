@@ -86,6 +86,8 @@ def _mounts(cage: Cage, kept: dict[Path, int]) -> Iterator[str]:
         shown = [above for above in path.parents if ways.get(above)]
         if way:
             yield from (way, str(path), str(path))
+        elif path.is_symlink():
+            continue  # put there since: nothing can be mounted on it, and what it leads to decides
         elif path.is_dir() and shown:
             yield from ("--tmpfs", str(path), "--remount-ro", str(path))
         elif shown:
@@ -99,11 +101,11 @@ def _inside(path: Path, cage: Cage) -> bool:
 
 
 def _within(cage: Cage) -> Iterator[tuple[Path, Path]]:
-    """What is read-only below a folder that may be written to, and the folders between, with that
-    folder: the upper ones first."""
+    """What is read-only below a folder that may be written to, and the folders between, also those
+    down to what is hidden, with that folder: the upper ones first."""
     found: dict[Path, Path] = {}
     for root in cage.write:
-        for path in cage.read:
+        for path in (*cage.read, *(each.parent for each in cage.hide)):
             if root in path.parents:
                 found |= {each: root for each in (path, *path.parents) if root in each.parents}
     for path in sorted(found, key=lambda path: len(path.parts)):

@@ -174,7 +174,8 @@ class Walls:
         whole = settings.network == "on" or (opened.network and settings.network == "ask")
         reads = [*self._system, *_existing(home, _HOME), *map(_real, read), *opened.reads]
         reads += [*self._programs(home, root)]
-        for folder in {workspace, here} if here in places else {workspace}:
+        within = [each for each in (here, *here.parents) if workspace in each.parents]
+        for folder in (workspace, *within, *places):
             reads += [folder / name for name in PROTECTED]
         if whole:
             reads.append(_real(Path("/etc/resolv.conf")))
