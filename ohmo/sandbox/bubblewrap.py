@@ -16,6 +16,9 @@ from ohmo.sandbox.limits import limits, temporary
 from ohmo.sandbox.seccomp import INTERNET, LOCAL, program
 
 _OWN_NAMESPACES = ("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts")
+# By these git takes its settings from elsewhere (gitrepository-layout(5)). They cannot be kept from
+# being made, so what a command made goes when it ends.
+_POINTERS = ("commondir", "config.worktree")
 _FOLDER = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 # A link that was put in the place of a protected folder, between the look and bwrap's mount, would
 # bring in what it leads to; what is mounted cannot be exchanged any more. So it is compared inside,
@@ -69,6 +72,9 @@ class Bubblewrap:
                 words.append("--")
             env = temporary("/tmp")  # noqa: S108 - the cage's own
             fds = (filter_fd, *kept.values())
+            for path, fd in kept.items():
+                if path.name == ".git":
+                    held.callback(_unlinked, fd, [each for each in _POINTERS if _none(fd, each)])
             yield Launch((*words, *argv), fds, {**limits(cage), "own": 1}, env)
 
 
@@ -94,6 +100,21 @@ def _mounts(cage: Cage, kept: dict[Path, int]) -> Iterator[str]:
             with suppress(OSError):
                 path.lstat()
                 yield from ("--ro-bind", os.devnull, str(path))
+
+
+def _none(fd: int, name: str) -> bool:
+    """In the folder that is open, nothing is called so."""
+    try:
+        os.stat(name, dir_fd=fd, follow_symlinks=False)
+    except OSError:
+        return True
+    return False
+
+
+def _unlinked(fd: int, names: list[str]) -> None:
+    for name in names:
+        with suppress(OSError):
+            os.unlink(name, dir_fd=fd)
 
 
 def _inside(path: Path, cage: Cage) -> bool:

@@ -34,7 +34,7 @@ _TOOLS = (
 )
 _NOTHING = Opened()
 #: Of a workspace: what programs run or agents obey.
-PROTECTED = (".git/hooks", ".git/config", ".ohmo", ".claude")
+PROTECTED = (".git/hooks", ".git/config", ".git/config.worktree", ".ohmo", ".claude")
 
 
 @record

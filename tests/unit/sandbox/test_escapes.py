@@ -281,6 +281,24 @@ async def test_a_project_in_the_workspace_is_protected_as_the_workspace_is(
     assert (ground.work / "project/made").exists()
 
 
+@pytest.mark.needs("bwrap")
+async def test_git_is_not_led_to_settings_that_a_command_wrote(tmp_path: Path) -> None:
+    ground = Ground(tmp_path, "bubblewrap")
+    (ground.work / "project/.git").mkdir(parents=True)
+    kept = ground.work / ".git/config.worktree"
+    kept.write_text("as it was")
+    lines = "echo ../evil > $each/commondir; echo x > $each/config.worktree; touch $each/HEAD"
+    ended = await ground.run(f"for each in .git project/.git; do {lines}; done; cat .git/commondir")
+    assert ended.output.out.head == b"../evil\n"
+    assert sorted(path.name for path in kept.parent.iterdir()) == [
+        *("HEAD", "config.worktree", "hooks")
+    ]
+    assert kept.read_text() == "as it was"
+    # Of a folder below only where the conversation works there, as docs/sandbox.md says.
+    await ground.run(lines.replace("$each", ".git"), cwd=ground.work / "project")
+    assert (ground.work / "project/.git/HEAD").exists()
+
+
 @pytest.mark.parametrize(
     ("script", "words"),
     [
