@@ -242,10 +242,11 @@ class Walls:
             "Callable[[Sandbox, Cage], Awaitable[tuple[str, int]]]",
             load("ohmo.sandbox.probing:holds"),
         )
-        able, why = await asyncio.to_thread(
-            backends, settings.backend, settings.path, self._scratch
-        )
         cage = await asyncio.to_thread(self.planned, settings.workspace)
+        # Not what commands may write to: a bwrap from there would be theirs.
+        folders = filter(os.path.isabs, settings.path.split(":"))
+        path = ":".join(one for one in folders if not _below_any(_real(Path(one)), cage.write))
+        able, why = await asyncio.to_thread(backends, settings.backend, path, self._scratch)
         for sandbox in able:
             problem, tried = await holds(sandbox, cage)
             if not problem:

@@ -320,15 +320,26 @@ async def test_a_memory_of_one_process_is_bounded_by_the_kernel(ground: Ground) 
     assert b"memory" in ended.output.err.head or "memory" in ended.reason
 
 
+@pytest.mark.parametrize("folder", ["work/bin", "bin", ""])
+async def test_a_bwrap_that_commands_may_have_written_is_not_used(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ground = Ground(tmp_path, "bubblewrap")
+    planted = ground.home / "work/bin/bwrap"
+    planted.parent.mkdir()
+    planted.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    planted.chmod(0o755)
+    monkeypatch.chdir(planted.parent if folder == "" else ground.work)
+    path = str(ground.home / folder) if folder == "work/bin" else folder
+    ground.walls._settings = replace(ground.walls._settings, path=f"{path}:{os.devnull}")
+    assert (await ground.walls.standing()).backend == "none"
+    assert not (tmp_path / "ran").exists()
+
+
 async def test_where_none_holds_nobody_is_told_that_one_does(tmp_path: Path) -> None:
     ground = Ground(tmp_path, "bubblewrap")
-    ground.walls._settings = ground.walls._settings.__class__(
-        **{**{name: getattr(ground.walls._settings, name) for name in _FIELDS}, "path": os.devnull}
-    )
+    ground.walls._settings = replace(ground.walls._settings, path=os.devnull)
     standing = await ground.walls.standing()
     assert (standing.backend, standing.fell) == ("none", True)
     assert "install the package bubblewrap" in ground.walls.told()[1]
     assert await ground.walls.cage(ground.work) is None
-
-
-_FIELDS = tuple(CageSettings.__dataclass_fields__)
