@@ -40,6 +40,7 @@ def attempts(order: dict[str, Any]) -> dict[str, Callable[[], object]]:
         "terminal of a process": lambda: os.open(order["terminal"], os.O_RDWR | os.O_NOCTTY),
         "datagram of a pair": lambda: _paired(order["unix datagram"]),
         "type into the terminal": _typed,
+        "settings of the kernel": lambda: os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY),
         "new privileges": lambda: None if _LIBC.prctl(39, 0, 0, 0, 0) == 1 else "open",
         "become root": _other_user,
     }

@@ -61,8 +61,11 @@ class Bubblewrap:
             words = [self._bwrap, *_OWN_NAMESPACES, "--unshare-cgroup-try", "--disable-userns"]
             words += ["--unshare-net"] if own_network else []
             words += ["--die-with-parent", "--cap-drop", "ALL", "--hostname", "sandbox"]
-            words += ["--seccomp", str(filter_fd), "--dev", "/dev", "--proc", "/proc"]
-            words += ["--size", str(max(1 << 20, cage.memory // 4)), "--tmpfs", "/tmp"]  # noqa: S108
+            words += ["--seccomp", str(filter_fd), "--proc", "/proc", "--dev", "/dev"]
+            room = str(max(1 << 20, cage.memory // 4))
+            words += ["--size", room, "--tmpfs", "/dev/shm", "--size", room, "--tmpfs", "/tmp"]  # noqa: S108
+            # /proc/sys and its like are files of root, who needs no capability to write to them.
+            words += ["--remount-ro", "/proc", "--remount-ro", "/dev"]
             # Also what stands above those mounts: a file made there would be lost without a word.
             words += [*_mounts(cage, kept), "--remount-ro", "/", "--chdir", str(cwd), "--"]
             if kept:
