@@ -22,6 +22,7 @@ from ohmo.processes.job import Command, JobEnded, ProcessRunner, child_environme
 from ohmo.sandbox import seccomp
 from ohmo.sandbox.attempts import attempts
 from ohmo.sandbox.walls import CageSettings, Walls
+from ohmo.tools.bash import AT_A_WALL
 from tests.parts import skip_without, there
 
 pytestmark = pytest.mark.needs("linux")
@@ -135,6 +136,18 @@ async def test_what_is_hidden_is_not_read(ground: Ground, script: str) -> None:
     ended = await ground.run(script)
     assert b"the secret" not in ended.output.out.head
     assert ended.code != 0
+
+
+async def test_a_credential_at_the_top_keeps_nobody_from_looking_around(ground: Ground) -> None:
+    (ground.work / "src").mkdir()
+    ended = await ground.run("ls && find . -name src && touch src/made && cat .npmrc")
+    assert ended.output.out.head == b"src\n./src\n"
+    assert (ground.work / "src/made").exists()
+    (ground.work / ".ssh").mkdir()
+    (ground.work / ".ssh/the-secret-name").touch()
+    ended = await ground.run("ls .ssh; ls -R; touch src/more")
+    assert b"the-secret-name" not in ended.output.out.head
+    assert (ground.work / "src/more").exists()
 
 
 async def test_only_the_workspace_is_written_to(ground: Ground) -> None:
@@ -314,6 +327,25 @@ async def test_who_takes_too_much_is_ended(ground: Ground, script: str, words: s
         script = f"({script}) & ({script}) & wait"
     ended = await ground.run(script, seconds=25)
     assert words in ended.reason
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "cat ~/notes.txt",
+        "touch /etc/made-by-ohmo",
+        "of-the-home",  # a program in a folder that is not there
+        "git -C side status",  # a worktree of a repository elsewhere
+        "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 1))'",
+        "python3 -c 'import socket; socket.create_connection((\"ohmo.invalid\", 1))'",
+    ],
+)
+async def test_what_failed_at_a_wall_is_known_by_its_words(ground: Ground, script: str) -> None:
+    (ground.work / "side").mkdir()
+    (ground.work / "side/.git").write_text(f"gitdir: {ground.home}/elsewhere/.git/worktrees/side")
+    ended = await ground.run(script)
+    assert ended.code
+    assert AT_A_WALL.search(ended.output.err.head), ended.output.err.head
 
 
 @pytest.mark.needs("bwrap")
