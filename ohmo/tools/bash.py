@@ -34,7 +34,7 @@ from ohmo.tools.workbench import Workbench
 #: What programs say at a wall.
 AT_A_WALL = re.compile(
     rb"Read-only file system|ermission denied|No such file|not permitted|[Nn]etwork|[Rr]esolv"
-    rb"|not found|not a git repository|onnect|No space left|resource busy|pty"
+    rb"|not found|not a git repository|onnect|No space left|resource busy|\bpty"
 )
 _CAGED = (
     "\n[it ran in a sandbox: only the system, the workspace and what a rule or a person allowed by"
