@@ -12,8 +12,8 @@ from tests.architecture.test_walks import PAGE, ROOT, walks
 # As measured when the house was tidied (docs/decisions/0021), and what context, memory, budgets,
 # checkpoints and tools took (docs/decisions/0028), and what walls and doors take (0038).
 MODULES = 391 + 115 + 64
-LINES = 76_920 + 16_600 + 8_040
-TEST_LINES = 90_800 + 13_100 + 5_720
+LINES = 76_920 + 16_600 + 8_145
+TEST_LINES = 90_800 + 13_100 + 6_209
 ROOMS = 50
 IN_A_ROOM = 15  # modules that are no item of a shelf
 # Rooms with more, by how much and why; may only shrink.
