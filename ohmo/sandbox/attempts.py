@@ -9,6 +9,7 @@ import ctypes
 import fcntl
 import json
 import os
+import resource
 import socket
 import sys
 import tempfile
@@ -22,8 +23,9 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 def attempts(order: dict[str, Any]) -> dict[str, Callable[[], object]]:
     """By name; each raises OSError or answers None when it failed. ``order``: ``hidden`` and
-    ``outside`` (files that exist out there), ``port`` and ``abstract`` (where somebody listens),
-    ``pid`` (of a process out there), ``calls`` (numbers of refused system calls)."""
+    ``outside`` (files that exist out there), ``port``, ``abstract``, ``unix`` and ``unix datagram``
+    (where somebody listens), ``pid`` and ``terminal`` (of a process out there), ``calls`` (numbers
+    of refused system calls)."""
     found: dict[str, Callable[[], object]] = {
         # A folder of its own may lie there: whether it came out is seen outside.
         "write outside": lambda: _write(order["outside"] + ".new"),
@@ -34,7 +36,11 @@ def attempts(order: dict[str, Any]) -> dict[str, Callable[[], object]]:
         "signal": lambda: os.kill(order["pid"], 0) or "sent",
         "processes outside": lambda: _read(f"/proc/{order['pid']}/environ"),
         "root of a process": lambda: _read(f"/proc/{order['pid']}/root{order['outside']}"),
+        "limits of a process": lambda: _limit(order["pid"]),
+        "terminal of a process": lambda: os.open(order["terminal"], os.O_RDWR | os.O_NOCTTY),
+        "datagram of a pair": lambda: _paired(order["unix datagram"]),
         "type into the terminal": _typed,
+        "settings of the kernel": lambda: os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY),
         "new privileges": lambda: None if _LIBC.prctl(39, 0, 0, 0, 0) == 1 else "open",
         "become root": _other_user,
     }
@@ -69,6 +75,18 @@ def _datagram(port: int) -> object:
         made.settimeout(0.3)
         made.connect(("192.0.2.1", port))  # RFC 5737: nobody's
         return "there is a way out"
+
+
+def _paired(path: str) -> object:
+    """What one end of a pair of sockets may be sent on to."""
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with one, other:
+        return one.sendto(b"x", path)
+
+
+def _limit(pid: int) -> object:
+    """As it is: nobody is harmed."""
+    return resource.prlimit(pid, resource.RLIMIT_CORE, resource.prlimit(pid, resource.RLIMIT_CORE))
 
 
 def _typed() -> object:

@@ -16,6 +16,9 @@ from ohmo.sandbox.limits import limits, temporary
 from ohmo.sandbox.seccomp import INTERNET, LOCAL, program
 
 _OWN_NAMESPACES = ("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts")
+# By these git takes its settings from elsewhere (gitrepository-layout(5)). They cannot be kept from
+# being made, so what a command made goes when it ends.
+_POINTERS = ("commondir", "config.worktree")
 _FOLDER = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 # A link that was put in the place of a protected folder, between the look and bwrap's mount, would
 # bring in what it leads to; what is mounted cannot be exchanged any more. So it is compared inside,
@@ -58,8 +61,11 @@ class Bubblewrap:
             words = [self._bwrap, *_OWN_NAMESPACES, "--unshare-cgroup-try", "--disable-userns"]
             words += ["--unshare-net"] if own_network else []
             words += ["--die-with-parent", "--cap-drop", "ALL", "--hostname", "sandbox"]
-            words += ["--seccomp", str(filter_fd), "--dev", "/dev", "--proc", "/proc"]
-            words += ["--size", str(max(1 << 20, cage.memory // 4)), "--tmpfs", "/tmp"]  # noqa: S108
+            words += ["--seccomp", str(filter_fd), "--proc", "/proc", "--dev", "/dev"]
+            room = str(max(1 << 20, cage.memory // 4))
+            words += ["--size", room, "--tmpfs", "/dev/shm", "--size", room, "--tmpfs", "/tmp"]  # noqa: S108
+            # /proc/sys and its like are files of root, who needs no capability to write to them.
+            words += ["--remount-ro", "/proc", "--remount-ro", "/dev"]
             # Also what stands above those mounts: a file made there would be lost without a word.
             words += [*_mounts(cage, kept), "--remount-ro", "/", "--chdir", str(cwd), "--"]
             if kept:
@@ -69,6 +75,9 @@ class Bubblewrap:
                 words.append("--")
             env = temporary("/tmp")  # noqa: S108 - the cage's own
             fds = (filter_fd, *kept.values())
+            for path, fd in kept.items():
+                if path.name == ".git":
+                    held.callback(_unlinked, fd, [each for each in _POINTERS if _none(fd, each)])
             yield Launch((*words, *argv), fds, {**limits(cage), "own": 1}, env)
 
 
@@ -86,6 +95,8 @@ def _mounts(cage: Cage, kept: dict[Path, int]) -> Iterator[str]:
         shown = [above for above in path.parents if ways.get(above)]
         if way:
             yield from (way, str(path), str(path))
+        elif path.is_symlink():
+            continue  # put there since: nothing can be mounted on it, and what it leads to decides
         elif path.is_dir() and shown:
             yield from ("--tmpfs", str(path), "--remount-ro", str(path))
         elif shown:
@@ -94,16 +105,31 @@ def _mounts(cage: Cage, kept: dict[Path, int]) -> Iterator[str]:
                 yield from ("--ro-bind", os.devnull, str(path))
 
 
+def _none(fd: int, name: str) -> bool:
+    """In the folder that is open, nothing is called so."""
+    try:
+        os.stat(name, dir_fd=fd, follow_symlinks=False)
+    except OSError:
+        return True
+    return False
+
+
+def _unlinked(fd: int, names: list[str]) -> None:
+    for name in names:
+        with suppress(OSError):
+            os.unlink(name, dir_fd=fd)
+
+
 def _inside(path: Path, cage: Cage) -> bool:
     return any(root in path.parents for root in cage.write)
 
 
 def _within(cage: Cage) -> Iterator[tuple[Path, Path]]:
-    """What is read-only below a folder that may be written to, and the folders between, with that
-    folder: the upper ones first."""
+    """What is read-only below a folder that may be written to, and the folders between, also those
+    down to what is hidden, with that folder: the upper ones first."""
     found: dict[Path, Path] = {}
     for root in cage.write:
-        for path in cage.read:
+        for path in (*cage.read, *(each.parent for each in cage.hide)):
             if root in path.parents:
                 found |= {each: root for each in (path, *path.parents) if root in each.parents}
     for path in sorted(found, key=lambda path: len(path.parts)):

@@ -37,7 +37,9 @@ class Hiding:
         self._first = _any_of(first for first, _ in self._anywhere)
 
     def __call__(self, folders: Iterable[Path]) -> Iterator[Path]:
-        """Of the system, and at the top of these ``folders``."""
+        """Of the system, and at the top of these ``folders`` (without links). A link is what it
+        leads to, and nothing where that is elsewhere: else whoever makes one in a workspace could
+        close the system, or all of the workspace, to whatever runs next."""
         yield from (Path(place) for place in self._fixed if os.path.lexists(place))
         for pattern in self._deep:
             yield from map(Path, glob.iglob(pattern))  # noqa: PTH207 - absolute
@@ -45,7 +47,9 @@ class Hiding:
             yield from (Path(folder, name) for name in _names(folder) if form.match(name))
         for folder in folders:
             for name in filter(self._first.match, _names(folder)):
-                yield from self._below(folder, name)
+                for found in map(Path, map(os.path.realpath, self._below(folder, name))):
+                    if folder in found.parents:
+                        yield found
 
     def _below(self, folder: Path, name: str) -> Iterator[Path]:
         for first, rest in self._anywhere:

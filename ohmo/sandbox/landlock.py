@@ -23,8 +23,10 @@ from ohmo.sandbox.seccomp import INTERNET, LOCAL, program
 
 # linux/landlock.h: what may be done with devices: write_file, read_file, truncate
 _DEVICE = 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts")
+# Not /dev/pts: it holds the terminals of all the person's programs, to read and to write.
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _MACHINE = ("cpuinfo", "meminfo", "stat", "loadavg", "uptime", "version", "filesystems", "sys")
+_LIST = 1 << 3  # read_dir
 _WRITE = ALL_FILES & ~(1 << 6 | 1 << 11)  # but for making devices
 
 
@@ -60,7 +62,7 @@ class Landlock:
             families = (*families, *LOCAL) if cage.doors else families
             rules = limits(cage)
             rules["landlock"] = [[path, rights] for path, rights in allowed]
-            rules["seccomp"] = program(families).hex()
+            rules["seccomp"] = program(families, alone=False).hex()
             yield Launch(argv, rules=rules, env=temporary(str(own)))
         finally:
             await asyncio.to_thread(partial(shutil.rmtree, own, ignore_errors=True))
@@ -72,12 +74,17 @@ def _real(path: str) -> Path:
 
 def _allowed(cage: Cage) -> Iterator[tuple[str, int]]:
     """A folder with something hidden in it is not allowed itself, but each of its other entries:
-    Landlock only adds."""
+    Landlock only adds. It can be listed where that lists no hidden folder."""
     hidden = {str(path) for path in cage.hide if _can_be_opened(path)}
     above = {str(folder) for path in hidden for folder in Path(path).parents}
+    closed = {str(each) for path in cage.hide if path.is_dir() for each in path.parents}
     for roots, rights in ((cage.read, READ), (cage.write, _WRITE)):
         for root in map(str, roots):
-            yield from ((path, rights) for path in _without(root, hidden, above))
+            for path in _without(root, hidden, above):
+                if path not in above:
+                    yield path, rights
+                elif path not in closed:
+                    yield path, _LIST
 
 
 def _can_be_opened(path: Path) -> bool:
@@ -92,8 +99,8 @@ def _can_be_opened(path: Path) -> bool:
 def _without(path: str, hidden: AbstractSet[str], above: AbstractSet[str]) -> Iterator[str]:
     if path in hidden:
         return
+    yield path
     if path not in above:
-        yield path
         return
     try:
         names = os.listdir(path)  # noqa: PTH208

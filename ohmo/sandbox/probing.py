@@ -65,6 +65,8 @@ async def holds(sandbox: Sandbox, cage: Cage) -> tuple[str, int]:
             local = held.enter_context(closing(socket.socket(socket.AF_UNIX)))
             local.bind(address)
             local.listen()
+        datagrams = held.enter_context(closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)))
+        datagrams.bind(str(top / "datagrams"))
         order: dict[str, Json] = {
             "hidden": [str(path) for path in cage.hide],
             "outside": str(outside),
@@ -72,6 +74,8 @@ async def holds(sandbox: Sandbox, cage: Cage) -> tuple[str, int]:
             "port": listener.getsockname()[1],
             "abstract": abstract,
             "unix": str(top / "socket"),
+            "unix datagram": str(top / "datagrams"),
+            "terminal": _terminal(held),
             "pid": os.getpid(),
             "calls": dict(seccomp.numbers()),
         }
@@ -102,6 +106,17 @@ async def holds(sandbox: Sandbox, cage: Cage) -> tuple[str, int]:
         lines = ended.output.err.head.decode("utf-8", "replace").strip().splitlines()
         why = lines[-1] if lines else ended.reason or ended.code
         return f"it does not start: {why}{_hint()}", 0
+
+
+def _terminal(held: ExitStack) -> str:
+    """Of somebody else; "" where there can be none."""
+    try:
+        ends = os.openpty()
+    except OSError:
+        return ""
+    for fd in ends:
+        held.callback(os.close, fd)
+    return os.ttyname(ends[1])
 
 
 def _real(path: str) -> Path:

@@ -81,8 +81,34 @@ DENIED: Mapping[str, tuple[int, int | None]] = {
     "migrate_pages": (256, 238),
     "move_pages": (279, 239),
 }
+#: Of System V, sysvipc(7): where there is no namespace of its own, they reach what others keep.
+_SHARED: Mapping[str, tuple[int, int]] = {
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semctl": (66, 191),
+    "semtimedop": (220, 192),
+    "msgget": (68, 186),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
+    "msgctl": (71, 187),
+}
+#: What a process may do to itself, and by its number to every other of the same person: the values
+#: that its first arguments must have.
+_ITSELF: Mapping[str, tuple[int, int, tuple[int, ...]]] = {
+    "prlimit64": (302, 261, (0,)),
+    "setpriority": (141, 140, (0, 0)),  # PRIO_PROCESS
+    "ioprio_set": (251, 30, (1, 0)),  # IOPRIO_WHO_PROCESS
+    "sched_setparam": (142, 118, (0,)),
+    "sched_setscheduler": (144, 119, (0,)),
+    "sched_setattr": (314, 274, (0,)),
+}
 _IOCTL = (16, 29)
 _SOCKET = (41, 198)
+_PAIR = (53, 199)
+_STREAM, _SEQPACKET = 1, 5  # socket(2); every other pair can be sent on to an address
 _CLONE = (56, 220)
 _CLONE3 = (435, 435)
 _X32 = 0x40000000  # calls of another ABI on x86-64 carry this bit
@@ -90,7 +116,7 @@ _TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: would type into a terminal, 
 _NAMESPACES = 0x7E020080  # every CLONE_NEW* of clone(2)
 _ALLOW, _EPERM, _ENOSYS, _KILL = 0x7FFF0000, 0x00050001, 0x00050026, 0x80000000
 _NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24  # offsets in struct seccomp_data
-_LOAD, _EQUAL, _ABOVE, _ANY, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _EQUAL, _ABOVE, _ANY, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 
 INTERNET = (socket.AF_INET, socket.AF_INET6, getattr(socket, "AF_NETLINK", 16))
 LOCAL = (socket.AF_UNIX,)
@@ -111,10 +137,15 @@ def numbers(machine: str = platform.machine()) -> dict[str, int]:
 
 
 @cache
-def program(families: tuple[int, ...], machine: str = platform.machine()) -> bytes:
-    """``families``: of which sockets can be made, address_families(7). Raises OSError."""
+def program(
+    families: tuple[int, ...], machine: str = platform.machine(), *, alone: bool = True
+) -> bytes:
+    """``families``: of which sockets can be made, address_families(7). ``alone``: in namespaces of
+    its own, where there are no others whom it could reach by their numbers. Raises OSError."""
     denied = sorted(numbers(machine).values())
     column = list(_ARCH).index(machine)
+    if not alone:
+        denied += [pair[column] for pair in _SHARED.values()]
     code = [_op(_LOAD, _ARCHITECTURE), _op(_EQUAL, _ARCH[machine], 1, 0), _op(_RETURN, _KILL)]
     code.append(_op(_LOAD, _NUMBER))
     if machine == "x86_64":
@@ -132,6 +163,13 @@ def program(families: tuple[int, ...], machine: str = platform.machine()) -> byt
     for family in families:
         made += [_op(_EQUAL, family, 0, 1), _op(_RETURN, _ALLOW)]
     code += _argument(_SOCKET[column], _FIRST, [*made, _op(_RETURN, _EPERM)])
+    if not set(LOCAL) & set(families):
+        pair = [_op(_AND, 0xF), _op(_EQUAL, _STREAM, 2, 0), _op(_EQUAL, _SEQPACKET, 1, 0)]
+        code += _argument(_PAIR[column], _SECOND, [*pair, _op(_RETURN, _EPERM)])
+    for *numbered, first in () if alone else _ITSELF.values():
+        for offset, value in zip((_FIRST, _SECOND), first, strict=False):
+            its = [_op(_EQUAL, value, 1, 0), _op(_RETURN, _EPERM)]
+            code += _argument(numbered[column], offset, its)
     return b"".join([*code, _op(_RETURN, _ALLOW)])
 
 

@@ -34,7 +34,7 @@ _TOOLS = (
 )
 _NOTHING = Opened()
 #: Of a workspace: what programs run or agents obey.
-PROTECTED = (".git/hooks", ".git/config", ".ohmo", ".claude")
+PROTECTED = (".git/hooks", ".git/config", ".git/config.worktree", ".ohmo", ".claude")
 
 
 @record
@@ -174,7 +174,8 @@ class Walls:
         whole = settings.network == "on" or (opened.network and settings.network == "ask")
         reads = [*self._system, *_existing(home, _HOME), *map(_real, read), *opened.reads]
         reads += [*self._programs(home, root)]
-        for folder in {workspace, here} if here in places else {workspace}:
+        within = [each for each in (here, *here.parents) if workspace in each.parents]
+        for folder in (workspace, *within, *places):
             reads += [folder / name for name in PROTECTED]
         if whole:
             reads.append(_real(Path("/etc/resolv.conf")))
@@ -241,10 +242,11 @@ class Walls:
             "Callable[[Sandbox, Cage], Awaitable[tuple[str, int]]]",
             load("ohmo.sandbox.probing:holds"),
         )
-        able, why = await asyncio.to_thread(
-            backends, settings.backend, settings.path, self._scratch
-        )
         cage = await asyncio.to_thread(self.planned, settings.workspace)
+        # Not what commands may write to: a bwrap from there would be theirs.
+        folders = filter(os.path.isabs, settings.path.split(":"))
+        path = ":".join(one for one in folders if not _below_any(_real(Path(one)), cage.write))
+        able, why = await asyncio.to_thread(backends, settings.backend, path, self._scratch)
         for sandbox in able:
             problem, tried = await holds(sandbox, cage)
             if not problem:

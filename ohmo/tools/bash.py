@@ -31,13 +31,15 @@ from ohmo.tools.results import (
 )
 from ohmo.tools.workbench import Workbench
 
-_WALLS = re.compile(
+#: What programs say at a wall.
+AT_A_WALL = re.compile(
     rb"Read-only file system|ermission denied|No such file|not permitted|[Nn]etwork|[Rr]esolv"
+    rb"|not found|not a git repository|onnect|No space left|resource busy|\bpty"
 )
 _CAGED = (
     "\n[it ran in a sandbox: only the system, the workspace and what a rule or a person allowed by"
-    " name are there; only the workspace and $TMPDIR can be written to; there is no network without"
-    " network: true]"
+    " name are there; only the workspace, but for .git/config and .git/hooks, and $TMPDIR can be"
+    " written to; there is no network without network: true]"
 )
 
 
@@ -125,8 +127,9 @@ class Bash(PydanticTool):
         except OSError as error:
             return error_result(context, f"not run: {error.strerror or error}")
         text = job_report(ended, self._limits.bash_output, limit)
-        said = ended.output.err.head + ended.output.err.tail
-        if ended.code and await self._is_caged() and _WALLS.search(said[-4_000:]):
+        stream = ended.output.out if arguments.terminal else ended.output.err
+        said = stream.head + stream.tail
+        if ended.code and await self._is_caged() and AT_A_WALL.search(said[-4_000:]):
             text += _CAGED
         text = blotted(text, context)
         result = error_result if ended.code != 0 else text_result
