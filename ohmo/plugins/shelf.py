@@ -168,6 +168,8 @@ class Plugins:
         """Until it is cancelled: follows what happens in the folder."""
         while True:
             await asyncio.sleep(FRESH)
+            if not self.entries and not self.any():  # most homes have none: no thread for them
+                continue
             error = await failure_of(self.look())
             if error is not None:  # whatever lies there stops nobody
                 log.warning("plugins_failed", error=f"{type(error).__name__}: {error}")
