@@ -132,8 +132,8 @@ def build_agent(
     place can be shown."""
     home = Path(environ.get("HOME", "~")).expanduser()
     host = Host(home, config.home.root, environ["PATH"])
-    policies = Policies(snapshot_of(config), host)
     walls = build_walls(config, host)
+    policies = Policies(snapshot_of(config), host, walls)
     bench = Workbench(
         config.home.spill,
         sensitive_of(policies.present, host),

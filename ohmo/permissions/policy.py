@@ -11,13 +11,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from channels.record import record
 from ohmo.config.load import Config
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.outbox import Grant
-from ohmo.contracts.tool import CallContext, Footprint, Opened, PolicySnapshot, least
+from ohmo.contracts.tool import (
+    CallContext,
+    Footprint,
+    Mode,
+    Opened,
+    PolicySnapshot,
+    least,
+    strictest,
+)
 from ohmo.permissions.boundaries import ProtectedPlaces, Reach, folder_rule
 from ohmo.permissions.cages import Cages
 from ohmo.permissions.command_policy import CommandPolicy
@@ -304,6 +312,7 @@ def snapshot_of(config: Config) -> PolicySnapshot:
         config.workspace,
         tuple(glob.escape(os.path.realpath(path)) + more for path, more in apart if path),
         config.sessions.busy,
+        rules.caged,
     )
 
 
@@ -324,18 +333,43 @@ def policy_of(snapshot: PolicySnapshot, host: Host) -> Policy:
     return Policy(rules, sensitive, shell, snapshot.workspace, snapshot.read_outside)
 
 
-class Policies:
-    """Which policies judge a call."""
+class Walled(Protocol):
+    """The sandbox around commands."""
 
-    def __init__(self, present: PolicySnapshot, host: Host) -> None:
+    @property
+    def holds(self) -> bool:
+        """Whether it is known that one does."""
+        ...
+
+    async def standing(self) -> object:
+        """Finds it out when nobody has."""
+        ...
+
+
+class Policies:
+    """Which policies judge a call, and the mode where people chose none."""
+
+    def __init__(self, present: PolicySnapshot, host: Host, walls: Walled) -> None:
         """Raises ValueError, as ``policy_of``."""
         self._of = lru_cache(_BUILT)(partial(policy_of, host=host))
+        self._walls = walls
         self.adopt(present)
 
     def adopt(self, present: PolicySnapshot) -> None:
         """Another configuration holds from now on, also in turns that run. Raises ValueError."""
         self._of(present)
         self.present = present
+
+    def mode(self, *earlier: PolicySnapshot) -> Mode:
+        """Of the present configuration, where it is stricter of the ``earlier`` ones."""
+        walled = self._walls.holds
+        return strictest(each.mode_where(walled=walled) for each in (self.present, *earlier))
+
+    async def mode_found(self, earlier: PolicySnapshot) -> Mode:
+        """The same, after it was found out whether a sandbox holds."""
+        if self.present.caged or earlier.caged:
+            await self._walls.standing()
+        return self.mode(earlier)
 
     def judging(self, context: CallContext) -> Sequence[Policy]:
         """The present one, and the one the turn began under where that is another."""
