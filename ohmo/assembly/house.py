@@ -160,6 +160,7 @@ async def build_house(
         folders=build_folders(config, environment.commands, store, environment.ambient),
         hooks=build_hook_room(deps, model, ask),
     )
+    await agent.policies.projects.refresh()
     told = (*warnings, *wired.broken, *agent.skipped)
     return _build(deps, wired, agent, clockwork, questions, told, sent)
 
@@ -342,7 +343,9 @@ def build_control(
         setup=partial(_setup, config),
         tidying=agent.tidying,
         trial=agent.trial(config.workspace),
-        trusting=TrustDesk(store, agent.skills, config.workspace, agent.waiting),
+        trusting=TrustDesk(
+            store, agent.skills, config.workspace, agent.waiting, agent.policies.projects.refresh
+        ),
         servers=agent.servers,
     )
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None

@@ -135,6 +135,7 @@ class Opened:
     writes: tuple[Path, ...] = ()
     network: bool = False
     house: bool = False
+    offline: bool = False  # it has no network, whatever the configuration says
 
 
 @record

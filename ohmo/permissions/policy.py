@@ -1,7 +1,6 @@
 """The decision about a call: sensitive > deny > ask > protected > taint > allow > mode, each part
 of a shell command judged by itself, pure but for looking at the disk; and from a configuration to
-the policies that judge its turns: the present one, and the one a turn began under, as it is stored
-with the turn."""
+the policy of its turns, as it is stored with them."""
 
 from __future__ import annotations
 
@@ -9,23 +8,14 @@ import glob
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from channels.record import record
 from ohmo.config.load import Config
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.outbox import Grant
-from ohmo.contracts.tool import (
-    CallContext,
-    Footprint,
-    Mode,
-    Opened,
-    PolicySnapshot,
-    least,
-    strictest,
-)
+from ohmo.contracts.tool import CallContext, Footprint, Opened, PolicySnapshot, least
 from ohmo.permissions.boundaries import ProtectedPlaces, Reach, folder_rule
 from ohmo.permissions.cages import Cages
 from ohmo.permissions.command_policy import CommandPolicy
@@ -286,9 +276,6 @@ def granted_rules(grants: Sequence[Grant], context: CallContext) -> list[Rule]:
     return rules
 
 
-_BUILT = 8  # earlier policies that are kept ready; open turns seldom know more
-
-
 @record
 class Host:
     """What a policy needs to know of this process."""
@@ -320,58 +307,18 @@ def sensitive_of(snapshot: PolicySnapshot, host: Host) -> SensitivePaths:
     return SensitivePaths(host.home, host.root, snapshot.closed)
 
 
-def policy_of(snapshot: PolicySnapshot, host: Host) -> Policy:
-    """Raises ValueError with one line for a rule that cannot be read."""
-    places = {
+def places_in(snapshot: PolicySnapshot, host: Host) -> dict[str, str]:
+    """What names of folders stand for in rules."""
+    return {
         "WORKSPACE": str(snapshot.workspace),
         "HOME": str(host.home),
         "OHMO_HOME": str(host.root),
     }
-    rules = rule_set(snapshot.allow, snapshot.ask, snapshot.deny, places)
+
+
+def policy_of(snapshot: PolicySnapshot, host: Host) -> Policy:
+    """Raises ValueError with one line for a rule that cannot be read."""
+    rules = rule_set(snapshot.allow, snapshot.ask, snapshot.deny, places_in(snapshot, host))
     shell = Shell(host.home, host.path)
     sensitive = sensitive_of(snapshot, host)
     return Policy(rules, sensitive, shell, snapshot.workspace, snapshot.read_outside)
-
-
-class Walled(Protocol):
-    """The sandbox around commands."""
-
-    @property
-    def holds(self) -> bool:
-        """Whether it is known that one does."""
-        ...
-
-    async def standing(self) -> object:
-        """Finds it out when nobody has."""
-        ...
-
-
-class Policies:
-    """Which policies judge a call, and the mode where people chose none."""
-
-    def __init__(self, present: PolicySnapshot, host: Host, walls: Walled) -> None:
-        """Raises ValueError, as ``policy_of``."""
-        self._of = lru_cache(_BUILT)(partial(policy_of, host=host))
-        self._walls = walls
-        self.adopt(present)
-
-    def adopt(self, present: PolicySnapshot) -> None:
-        """Another configuration holds from now on, also in turns that run. Raises ValueError."""
-        self._of(present)
-        self.present = present
-
-    def mode(self, *earlier: PolicySnapshot) -> Mode:
-        """Of the present configuration, where it is stricter of the ``earlier`` ones."""
-        walled = self._walls.holds
-        return strictest(each.mode_where(walled=walled) for each in (self.present, *earlier))
-
-    async def mode_found(self, earlier: PolicySnapshot) -> Mode:
-        """The same, after it was found out whether a sandbox holds."""
-        if self.present.caged or earlier.caged:
-            await self._walls.standing()
-        return self.mode(earlier)
-
-    def judging(self, context: CallContext) -> Sequence[Policy]:
-        """The present one, and the one the turn began under where that is another."""
-        snapshots = dict.fromkeys((self.present, context.policy or self.present))
-        return [self._of(snapshot) for snapshot in snapshots]

@@ -187,6 +187,7 @@ class Walls:
         if here in workspace.parents and here in places:
             places = [here]
         whole = settings.network == "on" or (opened.network and settings.network == "ask")
+        whole = whole and not opened.offline
         reads = [*self._system, *_existing(home, _HOME), *map(_real, read), *opened.reads]
         reads += [*self._programs(home, root)]
         for folder in {workspace, here} if here in places else {workspace}:

@@ -41,7 +41,7 @@ from ohmo.contracts.tool import (
 )
 from ohmo.contracts.turns import Claim, TurnCost, Work
 from ohmo.memory.scopes import Viewer
-from ohmo.permissions.policy import Policies
+from ohmo.permissions.policies import Policies
 from ohmo.providers.build import Model
 from ohmo.providers.models import known
 from ohmo.sessions.clock import HeldClock
