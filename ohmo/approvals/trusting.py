@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from ohmo.contracts.errors import OhmoError
-from ohmo.contracts.trust import Candidate, Kind, Trust, Trusts
+from ohmo.contracts.trust import SETTINGS, Candidate, Kind, Trust, Trusts
 from ohmo.plugins.shelf import Entry, Plugins
 from ohmo.skills.shelf import Shelf, Skills
 
@@ -29,14 +29,16 @@ class TrustDesk:
         workspace: Path,
         more: Sequence[Candidates] = (),
         plugins: Plugins | None = None,
+        settled: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """``workspace``: the folder that is meant where none is named. ``more``: where else
-        something waits."""
+        something waits. ``settled``: takes up what was allowed or revoked."""
         self._plugins = plugins
         self._trusts = trusts
         self._skills = skills
         self._candidates = (skills.candidates, *more)
         self._workspace = workspace
+        self._settled = settled
 
     async def shelf(self, folder: Path | None = None) -> Shelf:
         """Which skills there are."""
@@ -67,7 +69,7 @@ class TrustDesk:
         changed since is not allowed. Raises NothingToTrust, StoreError."""
         name = _spelled(kind, name)
         if kind in _FOLDERS and folder is None and name.startswith("/"):
-            folder = Path(name)
+            folder = Path(name.removesuffix(f"/{SETTINGS}"))
         there = [one for one in await self.waiting(folder) if (one.kind, one.name) == (kind, name)]
         fitting = {one.digest: one for one in there if one.digest.startswith(digest)}
         if not fitting:
@@ -79,20 +81,26 @@ class TrustDesk:
                 f"{kind} {name}: there are several, name one by --digest: {begins}"
             )
         (found,) = fitting.values()
+        if found.broken:
+            raise NothingToTrust(f"{kind} {name}: {found.broken}")
+        if name.endswith(f"/{SETTINGS}"):  # only the version that was allowed last holds
+            await self._trusts.revoke(kind, name)
         await self._trusts.allow(kind, name, found.digest, person)
-        await self._refresh()
+        await self._settle()
         return found
 
     async def revoke(self, kind: Kind, name: str) -> int:
         """All contents of that name; how many were allowed. Raises StoreError."""
         count = await self._trusts.revoke(kind, _spelled(kind, name))
-        await self._refresh()
+        await self._settle()
         return count
 
-    async def _refresh(self) -> None:
+    async def _settle(self) -> None:
         if self._plugins is not None:
             await self._plugins.refresh()
         await self._skills.refresh()
+        if self._settled is not None:
+            await self._settled()
 
 
 def _spelled(kind: Kind, name: str) -> str:

@@ -37,7 +37,9 @@ from ohmo.logs.redaction import Redactor
 from ohmo.memory.desk import Memory, MemorySettings
 from ohmo.memory.tidying import Tidying
 from ohmo.permissions.gate import LayeredGate
-from ohmo.permissions.policy import Host, Policies, sensitive_of, snapshot_of
+from ohmo.permissions.policies import Policies
+from ohmo.permissions.policy import Host, sensitive_of, snapshot_of
+from ohmo.permissions.project_settings import ProjectSettings
 from ohmo.permissions.trial import Trial
 from ohmo.plugins.shelf import Plugins
 from ohmo.processes.job import ProcessRunner
@@ -81,10 +83,11 @@ class AgentParts:
     def waiting(self) -> tuple[Candidates, ...]:
         """What may wait to be trusted, beside skills."""
         hooks = () if self.hooks is None else (self.hooks.candidates,)
+        projects = self.policies.projects.candidates
         if self.brought is None:
-            return (*hooks, self.server_file)
+            return (*hooks, self.server_file, projects)
         plugins = partial(self.brought.candidates, servers=self.servers)
-        return (plugins, *hooks, self.server_file)
+        return (plugins, *hooks, self.server_file, projects)
 
     def trial(self, workspace: Path) -> Trial:
         """Of calls, as they would be judged now."""
@@ -143,8 +146,8 @@ def build_agent(
     ``finding_programs``. ``cron``: makes jobs. ``largest``: bytes of a file a place can show."""
     home = Path(environ.get("HOME", "~")).expanduser()
     host = Host(home, config.home.root, environ["PATH"])
-    policies = Policies(snapshot_of(config), host)
     walls = build_walls(config, host)
+    policies = Policies(snapshot_of(config), host, walls, build_projects(config, store))
     bench = Workbench(
         config.home.spill,
         sensitive_of(policies.present, host),
@@ -212,6 +215,11 @@ def build_memory(config: Config, environ: Mapping[str, str], clock: Clock) -> Me
     )
     root = config.home.root
     return Memory(root / "memory", root / "cache", settings)
+
+
+def build_projects(config: Config, trusts: Trusts) -> ProjectSettings:
+    """Reads nothing yet."""
+    return ProjectSettings(config.home.state("projects"), trusts)
 
 
 def build_skills(

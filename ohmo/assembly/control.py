@@ -72,7 +72,14 @@ def build_control(
         setup=partial(_setup, config),
         tidying=agent.tidying,
         trial=agent.trial(config.workspace),
-        trusting=TrustDesk(store, agent.skills, config.workspace, agent.waiting, agent.plugins),
+        trusting=TrustDesk(
+            store,
+            agent.skills,
+            config.workspace,
+            agent.waiting,
+            agent.plugins,
+            agent.policies.projects.refresh,
+        ),
         servers=agent.servers,
     )
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None

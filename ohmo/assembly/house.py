@@ -170,6 +170,7 @@ async def build_house(
         hooks=build_hook_room(deps, model, ask, brought),
         brought=brought,
     )
+    await agent.policies.projects.refresh()
     told = (*warnings, *wired.broken, *agent.skipped)
     return _build(deps, wired, agent, clockwork, questions, told, sent)
 
@@ -195,7 +196,7 @@ def _build(
     replaying = Replaying(store, planner.of, agent.model, agent.toolbox, agent.gate)
     desk = _desk(deps, agent, status, pool, questions, clockwork, known, replaying)
     again = asyncio.Event()
-    full_auto = FullAuto(store, store, clock, deps.config.permissions.mode)
+    full_auto = FullAuto(store, store, clock, agent.policies.mode)
     intake = build_intake(deps, pool, clockwork, desk, again, questions, full_auto)
     deps.bus.subscribe(storing=pool.storing, stored=intake.hear)
     marks = deps.environment.marks(deps.config.home.root)

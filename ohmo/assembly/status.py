@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ohmo.assembly.agent import AgentParts
 from ohmo.assembly.clockwork import Clockwork
 from ohmo.assembly.deps import Deps
@@ -24,12 +26,12 @@ def build_status(
 ) -> StatusReporter:
     """``warnings``: those of the start, which stay."""
     walls = agent.workbench.walls
+    wanted = deps.config.permissions.caged
     return StatusReporter(
         settled=Settled(
             provider=agent.model.explanation,
             model=agent.model.model,
             models=agent.model.models,
-            mode=deps.config.permissions.mode,
             day_limit=deps.config.budgets.day,
             started=deps.environment.began,
         ),
@@ -43,5 +45,6 @@ def build_status(
         people=CachedAnswer(deps.store.people),
         mcp=lambda: counted(agent.servers),
         clock=deps.environment.clock,
-        sandbox=(lambda: ("", "")) if walls is None else walls.told,
+        mode=agent.policies.mode,
+        sandbox=(lambda: ("", "")) if walls is None else partial(walls.told, wanted=wanted),
     )

@@ -23,8 +23,11 @@ def effective(config: Config, manifests: Mapping[str, Manifest]) -> dict[str, An
     them."""
     keys: dict[str, Any] = config.written.model_dump(mode="json")
     permissions = config.permissions
+    if permissions.caged:  # a mode that is written holds without a sandbox too
+        del keys["permissions"]["mode"]
+    else:
+        keys["permissions"]["mode"] = permissions.mode
     keys["permissions"] |= {
-        "mode": permissions.mode,
         "allow": list(permissions.allow),
         "ask": list(permissions.ask),
         "deny": list(permissions.deny),

@@ -333,6 +333,7 @@ class Permissions:
     """What the gate starts from. deny beats ask beats allow."""
 
     mode: Mode
+    caged: bool  # ``mode`` is the preset's ``full``: it holds only where a sandbox does
     preset: Literal["safe", "balanced", "full"]
     allow: tuple[str, ...]
     ask: tuple[str, ...]
@@ -343,7 +344,8 @@ class Permissions:
 
 def fill(written: PermissionSettings) -> Permissions:
     """The owner's rules first, then the preset's. ``balanced`` lets a person's words be remembered
-    unasked; what commands only read passes the gate by their grammar."""
+    unasked; what commands only read passes the gate by their grammar. ``full`` is ``balanced`` with
+    ``full_auto`` where a sandbox holds; a written mode wins over it."""
     ask, allow = written.ask, written.allow
     if written.preset == "safe":
         allowed = {rule.partition("(")[0] for rule in written.allow}
@@ -352,8 +354,10 @@ def fill(written: PermissionSettings) -> Permissions:
                 ask = (*ask, tool)
     elif _REMEMBERS not in (*allow, *ask):
         allow = (*allow, _REMEMBERS)
+    caged = written.preset == "full" and "mode" not in written.model_fields_set
     return Permissions(
-        mode=written.mode,
+        mode="full_auto" if caged else written.mode,
+        caged=caged,
         preset=written.preset,
         allow=allow,
         ask=ask,

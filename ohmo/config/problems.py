@@ -192,12 +192,6 @@ def _alternatives(annotation: Any) -> list[Any]:
     return [annotation]
 
 
-UNCAGED = (
-    "full lets everything run unasked inside a sandbox, and comes in a later version; write"
-    " balanced, and mode: full_auto if everything may run unasked"
-)
-
-
 def not_yet(written: Written, source: Source) -> list[Problem]:
     """One problem for each thing that was asked for in vain: it is not there."""
     asked: list[tuple[Path, str]] = []
@@ -220,6 +214,4 @@ def not_yet(written: Written, source: Source) -> list[Problem]:
         # an endpoint of another kind, whose key must not go to one of OpenAI's
         why = "the profile's endpoint makes no pictures; write base_url and api_key beside it"
         problems.append(source.problem(("images", "model"), why))
-    if written.permissions.preset == "full":
-        problems.append(source.problem(("permissions", "preset"), UNCAGED))
     return problems

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from channels.record import record
 from ohmo.contracts.errors import OhmoError
 
-Preset = Literal["safe", "balanced"]
+Preset = Literal["safe", "balanced", "full"]
 Role = Literal["admin", "user", "guest"]
 
 

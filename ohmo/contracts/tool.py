@@ -32,6 +32,11 @@ class PolicySnapshot:
     workspace: Path
     closed: tuple[str, ...]  # patterns of what belongs to the agent's home and lies elsewhere
     busy: Literal["queue", "steer", "interrupt", "collect"]  # no rule; a turn keeps it too
+    caged: bool = False  # ``mode`` holds only where a sandbox does
+
+    def mode_where(self, *, walled: bool) -> Mode:
+        """``walled``: a sandbox holds."""
+        return self.mode if walled or not self.caged else "default"
 
 
 @record
@@ -130,6 +135,7 @@ class Opened:
     writes: tuple[Path, ...] = ()
     network: bool = False
     house: bool = False
+    offline: bool = False  # it has no network, whatever the configuration says
 
 
 @record

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 from channels.record import record
 
+SETTINGS = ".ohmo/settings.yaml"  # of a project; trusted by this path below its folder
 Kind = Literal["project", "plugin", "skill", "hook", "mcp", "package", "agent"]
 
 
@@ -47,10 +48,11 @@ class Trusts(Protocol):
 @record
 class Candidate:
     """Something that is there and takes no part until somebody allows exactly this content.
-    ``may``: what it could do then, one line."""
+    ``may``: what it could do then, one line. ``broken``: why nobody can allow it, one line."""
 
     kind: Kind
     name: str
     digest: str
     where: str
     may: str
+    broken: str = ""

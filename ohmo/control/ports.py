@@ -158,7 +158,6 @@ class Settled:
     provider: str  # which one was chosen, and why
     model: str
     models: tuple[str, ...]
-    mode: str
     day_limit: Budget
     started: datetime
 
@@ -177,6 +176,7 @@ class StatusReporter:
     today: Callable[[], Awaitable[Sequence[UsageTotal]]]
     people: Callable[[], Awaitable[Sequence[PersonRow]]]
     clock: Clock
+    mode: Callable[[], str]  # where people chose none
     mcp: Callable[[], Mapping[str, int]] = dict
     #: The backend that holds, "" while it is not known, and a warning when one fell, else "".
     sandbox: Callable[[], tuple[str, str]] = lambda: ("", "")
@@ -232,7 +232,7 @@ class StatusReporter:
             budget={"day": day},
             warnings=tuple(warnings),
             asking=asking,
-            mode=self.settled.mode,
+            mode=self.mode(),
             models=self.settled.models,
             mcp=self.mcp(),
             sandbox=sandbox,

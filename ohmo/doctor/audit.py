@@ -96,7 +96,10 @@ def _people(config: Config) -> Iterator[Risk]:
 
 def _acting(config: Config, user: int) -> Iterator[Risk]:
     rules = config.permissions
-    if rules.mode == "full_auto":
+    if rules.caged:
+        text = "where a sandbox holds, nothing is asked (permissions.preset: full)"
+        yield Risk("full_auto", "medium", text, "set permissions.preset: balanced")
+    elif rules.mode == "full_auto":
         yield Risk(
             "full_auto",
             "high",
@@ -225,9 +228,13 @@ def _walls(config: Config, walls: Standing | None) -> Iterator[Risk]:
     if config.sandbox.backend == "none":
         text = "commands run without a sandbox (sandbox.backend: none)"
         yield Risk("no_sandbox", "high", text, "set sandbox.backend: auto")
+    lacking = walls.lacking(wanted=config.permissions.caged) if walls is not None else ""
+    if lacking and config.sandbox.backend != "none":
+        yield Risk("no_sandbox", "high", lacking, "install the package bubblewrap")
+    elif lacking:
+        yield Risk("full_not_in_force", "low", lacking, "set permissions.preset: balanced")
+    if config.sandbox.backend == "none":
         return
-    if walls is not None and walls.fell:
-        yield Risk("no_sandbox", "high", walls.words, "install the package bubblewrap")
     if config.sandbox.network == "on":
         text = "commands reach the network unasked (sandbox.network: on)"
         yield Risk("open_network", "medium", text, "set sandbox.network: ask")

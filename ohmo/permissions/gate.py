@@ -145,6 +145,7 @@ class LayeredGate:
                 tuple(path for path in first.writes if all(path in one.writes for one in each)),
                 network=(person and footprint.network) or all(one.network for one in each),
                 house=all(one.house for one in each),
+                offline=any(one.offline for one in each),
             )
 
         if not _ELSEWHERE.search(command):  # it names nothing that would be looked through
@@ -169,7 +170,7 @@ class LayeredGate:
         def strictest() -> Ruling:
             rulings = [policy.rule(call, footprint, context, grants, paths) for policy in policies]
             return replace(
-                max(rulings, key=lambda ruling: _STRICTNESS[ruling.verdict]),
+                max(rulings, key=lambda each: (_STRICTNESS[each.verdict], not each.remember)),
                 remember=all(ruling.remember for ruling in rulings),
             )
 

@@ -1,7 +1,6 @@
 """The decision about a call: sensitive > deny > ask > protected > taint > allow > mode, each part
 of a shell command judged by itself, pure but for looking at the disk; and from a configuration to
-the policies that judge its turns: the present one, and the one a turn began under, as it is stored
-with the turn."""
+the policy of its turns, as it is stored with them."""
 
 from __future__ import annotations
 
@@ -9,7 +8,6 @@ import glob
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
 from pathlib import Path
 from typing import Literal
 
@@ -278,9 +276,6 @@ def granted_rules(grants: Sequence[Grant], context: CallContext) -> list[Rule]:
     return rules
 
 
-_BUILT = 8  # earlier policies that are kept ready; open turns seldom know more
-
-
 @record
 class Host:
     """What a policy needs to know of this process."""
@@ -304,6 +299,7 @@ def snapshot_of(config: Config) -> PolicySnapshot:
         config.workspace,
         tuple(glob.escape(os.path.realpath(path)) + more for path, more in apart if path),
         config.sessions.busy,
+        rules.caged,
     )
 
 
@@ -311,33 +307,18 @@ def sensitive_of(snapshot: PolicySnapshot, host: Host) -> SensitivePaths:
     return SensitivePaths(host.home, host.root, snapshot.closed)
 
 
-def policy_of(snapshot: PolicySnapshot, host: Host) -> Policy:
-    """Raises ValueError with one line for a rule that cannot be read."""
-    places = {
+def places_in(snapshot: PolicySnapshot, host: Host) -> dict[str, str]:
+    """What names of folders stand for in rules."""
+    return {
         "WORKSPACE": str(snapshot.workspace),
         "HOME": str(host.home),
         "OHMO_HOME": str(host.root),
     }
-    rules = rule_set(snapshot.allow, snapshot.ask, snapshot.deny, places)
+
+
+def policy_of(snapshot: PolicySnapshot, host: Host) -> Policy:
+    """Raises ValueError with one line for a rule that cannot be read."""
+    rules = rule_set(snapshot.allow, snapshot.ask, snapshot.deny, places_in(snapshot, host))
     shell = Shell(host.home, host.path)
     sensitive = sensitive_of(snapshot, host)
     return Policy(rules, sensitive, shell, snapshot.workspace, snapshot.read_outside)
-
-
-class Policies:
-    """Which policies judge a call."""
-
-    def __init__(self, present: PolicySnapshot, host: Host) -> None:
-        """Raises ValueError, as ``policy_of``."""
-        self._of = lru_cache(_BUILT)(partial(policy_of, host=host))
-        self.adopt(present)
-
-    def adopt(self, present: PolicySnapshot) -> None:
-        """Another configuration holds from now on, also in turns that run. Raises ValueError."""
-        self._of(present)
-        self.present = present
-
-    def judging(self, context: CallContext) -> Sequence[Policy]:
-        """The present one, and the one the turn began under where that is another."""
-        snapshots = dict.fromkeys((self.present, context.policy or self.present))
-        return [self._of(snapshot) for snapshot in snapshots]

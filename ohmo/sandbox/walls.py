@@ -69,6 +69,16 @@ class Standing:
     fell: bool = False
     tried: int = 0
 
+    def lacking(self, *, wanted: bool) -> str:
+        """What people have to be told; "": nothing. ``wanted``: the preset ``full`` rests on it."""
+        if self.backend == "none" and wanted:
+            why = "; ".join(self.why) or "as sandbox.backend says"
+            return (
+                f"no sandbox holds here ({why}), so permissions.preset: full is not in force: what"
+                " may change something is asked, as with balanced"
+            )
+        return self.words if self.fell else ""
+
     @property
     def words(self) -> str:
         """One line for people."""
@@ -112,11 +122,16 @@ class Walls:
         """None: not found yet."""
         return self._standing
 
-    def told(self) -> tuple[str, str]:
-        """The backend, "" while it is not known; what people have to be told, "" when nothing."""
+    @property
+    def holds(self) -> bool:
+        """Whether it is known that one does."""
+        return self._standing is not None and self._standing.backend != "none"
+
+    def told(self, *, wanted: bool) -> tuple[str, str]:
+        """The backend, "" while it is not known; ``Standing.lacking``."""
         if (standing := self._standing) is None:
             return "", ""
-        return standing.backend, standing.words if standing.fell else ""
+        return standing.backend, standing.lacking(wanted=wanted)
 
     async def begin(self) -> None:
         """With the daemon, whose last life may have left temporary files."""
@@ -172,6 +187,7 @@ class Walls:
         if here in workspace.parents and here in places:
             places = [here]
         whole = settings.network == "on" or (opened.network and settings.network == "ask")
+        whole = whole and not opened.offline
         reads = [*self._system, *_existing(home, _HOME), *map(_real, read), *opened.reads]
         reads += [*self._programs(home, root)]
         within = [each for each in (here, *here.parents) if workspace in each.parents]

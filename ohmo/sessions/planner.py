@@ -41,7 +41,7 @@ from ohmo.contracts.tool import (
 )
 from ohmo.contracts.turns import Claim, TurnCost, Work
 from ohmo.memory.scopes import Viewer
-from ohmo.permissions.policy import Policies
+from ohmo.permissions.policies import Policies
 from ohmo.providers.build import Model
 from ohmo.providers.models import known
 from ohmo.sessions.clock import HeldClock
@@ -157,9 +157,8 @@ class Planner:
         leads to nothing any more."""
         first = work.arrivals[0]
         settings = claim.settings
-        present = self._policies.present
         under = work.under or self.under(first)
-        configured = strictest((present.mode, under.policy.mode))
+        configured = await self._policies.mode_found(under.policy)
         mode = settings.mode or configured
         cwd = _folder(settings.workspace or under.policy.workspace)
         model = settings.model or self._model.model
@@ -216,7 +215,7 @@ class Planner:
 
         def capped(mode: Mode, role: Standing) -> tuple[Mode, Standing]:
             if not mode_chosen:
-                mode = strictest((mode, self._policies.present.mode))
+                mode = strictest((mode, self._policies.mode()))
             return mode, least(role, self._standing_of(first))
 
         return capped

@@ -164,7 +164,7 @@ def config_text(answers: Answers) -> str:
         lines.append(f"    models: {_list(answers.models)}  # small to large, the last is used")
     if answers.workspace:
         lines.append(f"workspace: {_text(answers.workspace)}")
-    lines += ["permissions:", f"  preset: {answers.preset}  # safe | balanced"]
+    lines += ["permissions:", f"  preset: {answers.preset}  # safe | balanced | full"]
     if answers.mode:
         lines.append(f"  mode: {answers.mode}")
     lines.append(f"owner: {_list(answers.owner)}  # who hears of trouble, for example slack:U123")

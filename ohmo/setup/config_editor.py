@@ -215,7 +215,7 @@ class ConfigEditor:
             ),
             rules=RulesSetup(
                 config.permissions.preset,
-                config.permissions.mode,
+                config.written.permissions.mode,
                 written_rules(config, "allow"),
                 written_rules(config, "ask"),
                 written_rules(config, "deny"),

@@ -190,7 +190,9 @@ class FullAuto:
     """Ends each ``full_auto`` of a conversation when its time is over, and says so there. ``mode``:
     what holds then."""
 
-    def __init__(self, store: Store, reports: Reports, clock: Clock, mode: str) -> None:
+    def __init__(
+        self, store: Store, reports: Reports, clock: Clock, mode: Callable[[], str]
+    ) -> None:
         self._store = store
         self._reports = reports
         self._clock = clock
@@ -216,7 +218,7 @@ class FullAuto:
                     continue
                 # Said first: a death in between says it once more under the same id.
                 text = (
-                    f"`full_auto` has ended here: `{self._mode}` holds again. `/mode full_auto"
+                    f"`full_auto` has ended here: `{self._mode()}` holds again. `/mode full_auto"
                     " --i-know` begins it anew."
                 )
                 notice = derived("full_auto", info.thread, until.isoformat())

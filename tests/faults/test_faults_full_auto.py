@@ -103,6 +103,23 @@ async def test_full_auto_that_ends_while_the_daemon_is_away_is_over_when_it_is_b
         assert not await ran(scene, work, "over")
 
 
+@pytest.mark.needs("linux")
+async def test_the_preset_full_asks_nothing_of_the_owner_and_asks_everybody_else(
+    stage: Stage, work: Path
+) -> None:
+    async with stage("telegram", permissions={"preset": "full"}, **OWNER) as scene:
+        await scene.daemon.start()
+        assert await ran(scene, work, "owner")
+        rig = scene.rigs["telegram"]
+        await rig.says(f"#run{{touch {work / 'user'}}}", chat="dm:bob", person="bob")
+
+        async def asked() -> bool:
+            return any(one.choices for one in await told(scene, "dm:bob"))
+
+        await until("bob is asked", asked)
+        assert not (work / "user").exists()
+
+
 async def _ended(scene: Scene) -> None:
     async def said() -> bool:
         return any("has ended here" in one.text for one in await told(scene))

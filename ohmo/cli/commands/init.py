@@ -36,7 +36,9 @@ _CHANNELS = ("slack", "discord", "telegram", "feishu", "matrix")
     metavar="REF",
     help="env:NAME, file:PATH, keyring:SERVICE/NAME, or - to read the key from standard input.",
 )
-@click.option("--preset", type=click.Choice(["safe", "balanced"]), help="How freely tools may act.")
+@click.option(
+    "--preset", type=click.Choice(["safe", "balanced", "full"]), help="How freely tools may act."
+)
 @click.option("--workspace", metavar="FOLDER", help="Where tools work.")
 @click.option(
     "--channel",

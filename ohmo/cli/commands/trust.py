@@ -45,6 +45,9 @@ def list_(folder: Path | None, as_json: bool, remote: str | None) -> None:
         click.echo(as_json_text(found))
         return
     for one in found["waiting"]:
+        if broken := one.get("broken"):  # an earlier daemon says none
+            click.echo(clean(f"{one['kind']} {one['name']} does not count: {broken}"))
+            continue
         click.echo(clean(f"{one['kind']} {one['name']} waits: it {one['may']}"))
         click.echo(clean(f"  {one['where']}, content {one['digest'][:12]}"))
     if found["waiting"]:

@@ -5,7 +5,7 @@ import { field, lines, Part } from "./setup-parts.js";
 import { call } from "./wire.js";
 
 const ROLES = [["owner", "Owner", "Hears of trouble and may do everything."], ["admin", "Admins", "May have everything done, and answer for others."], ["user", "Users", "May have things done; what changes something asks first."], ["guest", "Guests", "May talk and ask; nothing is changed for them."]];
-const PRESETS = [["safe", "safe: the network asks, too"], ["balanced", "balanced: what only reads runs unasked"]];
+const PRESETS = [["safe", "safe: the network asks, too"], ["balanced", "balanced: what only reads runs unasked"], ["full", "full: nothing asks, inside a sandbox"]];
 const KINDS = [["allow", "Runs unasked"], ["ask", "Always asks"], ["deny", "Never runs"]];
 
 function link(words, href) {
@@ -36,8 +36,7 @@ export class PeoplePart extends Part {
 
 export class RulesPart extends Part {
   fill({ rules }) {
-    const presets = PRESETS.some(([name]) => name === rules.preset) ? PRESETS : [...PRESETS, [rules.preset, rules.preset]];
-    this.preset = field("setup-preset", "Preset", rules.mode === "full_auto" ? "The file says mode: full_auto, so everything runs unasked." : "", { options: presets, value: rules.preset });
+    this.preset = field("setup-preset", "Preset", rules.mode === "full_auto" ? "The file says mode: full_auto, so everything runs unasked." : "", { options: PRESETS, value: rules.preset });
     this.rules = KINDS.map(([kind, label]) => Object.assign(field(`setup-${kind}`, label, "", { rows: 3, value: rules[kind].join("\n"), placeholder: "one a line, for example Bash(git status:*)" }), { means: kind }));
     const save = Object.assign(node("button", "choice good", "Save the rules"), { type: "submit" });
     return [node("h2", "", "What runs unasked"), node("p", "muted", "Deny beats ask, ask beats allow. What was allowed with a button is listed and taken back under ", link("Permissions", "#/permissions"), "."), this.preset, node("div", "two", ...this.rules), node("div", "choices", save)];

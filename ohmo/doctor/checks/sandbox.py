@@ -9,8 +9,8 @@ from ohmo.doctor.check import Check, Facts, Finding, config, needs, note, ok, pr
 @needs(config)
 def holds(facts: Facts, config: Config) -> Finding:
     standing = facts.machine.walls(config, facts.environ)
-    if standing.fell:
-        return problem(standing.words, "install the package bubblewrap; docs/sandbox.md says more")
+    if lacking := standing.lacking(wanted=config.permissions.caged):
+        return problem(lacking, "install the package bubblewrap; docs/sandbox.md says more")
     if standing.backend == "none" or standing.why:
         return note(standing.words, "docs/sandbox.md says what that means")
     return ok(standing.words)

@@ -12,7 +12,11 @@ def waiting(facts: Facts, _: Json) -> Finding:
     found = facts.ask("/api/v1/trust")
     if found is None:
         return skipped("it does not say; see daemon.version")
-    there = [f"{one['kind']} {shlex.quote(one['name'])}" for one in found.get("waiting", ())]
+    waits = found.get("waiting", ())
+    for one in waits:
+        if broken := one.get("broken"):
+            return warning(f"{one['name']}: {broken}", "mend the file; it does not count")
+    there = [f"{one['kind']} {shlex.quote(one['name'])}" for one in waits]
     if not there:
         return ok()
     text = f"nobody trusts yet: {', '.join(there[:5])}{' and more' if len(there) > 5 else ''}"

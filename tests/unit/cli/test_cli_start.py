@@ -129,14 +129,6 @@ def test_a_wrong_configuration_is_code_78_and_a_line_for_each_problem(home: Path
             "config.yaml:1: channels.matrix.homeserver: must be",
         ),
         (
-            "permissions: {preset: full}",
-            "config.yaml:1: permissions.preset: full lets everything run unasked inside a sandbox",
-        ),
-        (
-            "permissions: {preset: full, mode: full_auto}",
-            "config.yaml:1: permissions.preset: full lets everything run unasked inside a sandbox",
-        ),
-        (
             "sandbox: {backend: docker}",
             "config.yaml:1: sandbox.backend: the backend docker comes in a later version; remove this",
         ),

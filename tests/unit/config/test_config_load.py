@@ -275,14 +275,14 @@ def test_a_key_that_would_do_nothing_is_refused(home: Path, text: str) -> None:
     assert "comes in a later version; remove this" in line
 
 
-def test_a_preset_that_needs_a_sandbox_is_refused_while_there_is_none(home: Path) -> None:
-    (line,) = problems(home, "permissions: {preset: full}\n")
-    assert line.startswith(
-        "config.yaml:1: permissions.preset: full lets everything run unasked inside a sandbox"
-    )
-    assert "mode: full_auto" in line
-    assert problems(home, "permissions: {preset: full, mode: full_auto}\n") == [line]
-    assert loaded(home, "permissions: {mode: full_auto}\n").permissions.mode == "full_auto"
+def test_the_preset_full_is_full_auto_in_a_sandbox_and_a_written_mode_wins(home: Path) -> None:
+    full = loaded(home, "permissions: {preset: full}\n").permissions
+    assert (full.mode, full.caged, full.allow) == ("full_auto", True, ("MemoryWrite",))
+    for mode in ("default", "plan", "full_auto"):
+        written = loaded(home, f"permissions: {{preset: full, mode: {mode}}}\n").permissions
+        assert (written.mode, written.caged) == (mode, False)
+    balanced = loaded(home, "permissions: {mode: full_auto}\n").permissions
+    assert (balanced.mode, balanced.caged) == ("full_auto", False)
 
 
 def test_a_rule_for_a_tool_that_does_not_exist_would_guard_nothing_so_it_is_refused(

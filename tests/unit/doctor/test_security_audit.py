@@ -4,13 +4,16 @@ leaves nothing to decide; a careful home has none that is grave."""
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ohmo.config.load import load
+from ohmo.config.models import Sandbox
 from ohmo.doctor.audit import ORDER, PACKAGES, audit
 from ohmo.doctor.examination import examine
+from ohmo.sandbox.walls import Standing
 
 sys.path.insert(0, str(Path(__file__).parent))
 from patient import Patient
@@ -70,6 +73,23 @@ def findings(
 def test_a_careful_home_has_nothing_open(patient: Patient) -> None:
     assert findings(patient) == {}
     assert set(findings(patient, user=0)) == {"root"}
+
+
+def test_the_preset_full_is_named_and_that_it_is_not_in_force(patient: Patient) -> None:
+    patient.config("permissions: {", "permissions: {preset: full, ")
+    assert findings(patient) == {"full_auto": ("medium", "set permissions.preset: balanced")}
+    config = load(environ=patient.environ)
+    fell = Standing("none", ("there is no bwrap",), fell=True)
+    for backend, walls, name in (
+        ("auto", fell, "no_sandbox"),
+        ("none", Standing("none"), "full_not_in_force"),
+    ):
+        changed = replace(config, sandbox=Sandbox(backend=backend))
+        (risk,) = [one for one in audit(changed, 1000, walls=walls) if one.name == name]
+        assert "permissions.preset: full is not in force" in risk.text
+    assert not [
+        one for one in audit(config, 1000, walls=Standing("landlock")) if "not in force" in one.text
+    ]
 
 
 def test_walls_that_were_given_up_are_named(patient: Patient) -> None:
