@@ -13,7 +13,7 @@ from typing import Protocol
 from channels.contract import Address, Clock
 from channels.record import record
 from ohmo.ambient import Failpoint
-from ohmo.approvals.trusting import Candidates
+from ohmo.approvals.trusting import Candidates, TrustDesk
 from ohmo.assembly.checkpoints import around_turns
 from ohmo.assembly.plugins import Brought
 from ohmo.assembly.servers import build_servers, waiting_servers
@@ -79,15 +79,13 @@ class AgentParts:
     def plugins(self) -> Plugins | None:
         return None if self.brought is None else self.brought.plugins
 
-    @property
-    def waiting(self) -> tuple[Candidates, ...]:
-        """What may wait to be trusted, beside skills."""
+    def trust_desk(self, trusts: Trusts, workspace: Path) -> TrustDesk:
+        projects = self.policies.projects
         hooks = () if self.hooks is None else (self.hooks.candidates,)
-        projects = self.policies.projects.candidates
-        if self.brought is None:
-            return (*hooks, self.server_file, projects)
-        plugins = partial(self.brought.candidates, servers=self.servers)
-        return (plugins, *hooks, self.server_file, projects)
+        waiting = (*hooks, self.server_file, projects.candidates)
+        if self.brought is not None:
+            waiting = (partial(self.brought.candidates, servers=self.servers), *waiting)
+        return TrustDesk(trusts, self.skills, workspace, waiting, self.plugins, projects.refresh)
 
     def trial(self, workspace: Path) -> Trial:
         """Of calls, as they would be judged now."""

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import cast
 
 from channels.contract import Manifest
-from ohmo.approvals.trusting import TrustDesk
 from ohmo.assembly.agent import AgentParts, no_such_model
 from ohmo.assembly.budgets import limits_of
 from ohmo.assembly.clockwork import Clockwork, build_hooks
@@ -72,14 +71,7 @@ def build_control(
         setup=partial(_setup, config),
         tidying=agent.tidying,
         trial=agent.trial(config.workspace),
-        trusting=TrustDesk(
-            store,
-            agent.skills,
-            config.workspace,
-            agent.waiting,
-            agent.plugins,
-            agent.policies.projects.refresh,
-        ),
+        trusting=agent.trust_desk(store, config.workspace),
         servers=agent.servers,
     )
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None

@@ -171,8 +171,7 @@ async def build_house(
         brought=brought,
     )
     await agent.policies.projects.refresh()
-    told = (*warnings, *wired.broken, *agent.skipped)
-    return _build(deps, wired, agent, clockwork, questions, told, sent)
+    return _build(deps, wired, agent, clockwork, questions, warnings, sent)
 
 
 def _build(
@@ -192,7 +191,8 @@ def _build(
     known = commands()
     board = build_board(deps, wired.links, pool, known, clockwork.zone, sent)
     memory_watch = MemoryWatch(pool, deps.notices, memory_share)
-    status = build_status(deps, agent, pool, board, clockwork, warnings, memory_watch)
+    told = (*warnings, *wired.broken, *agent.skipped)
+    status = build_status(deps, agent, pool, board, clockwork, told, memory_watch)
     replaying = Replaying(store, planner.of, agent.model, agent.toolbox, agent.gate)
     desk = _desk(deps, agent, status, pool, questions, clockwork, known, replaying)
     again = asyncio.Event()
