@@ -72,7 +72,7 @@ def stamps_of(path: Path) -> tuple[tuple[str, int, int, int], ...]:
                 continue
             stamp = (status.st_ino, status.st_size, status.st_ctime_ns)
             found.append((f"{folder}/{name}", *stamp))
-        if len(found) > MOST_FILES:
+        if len(found) > 2 * MOST_FILES:  # nothing that is fit has as many
             break
         folders.sort()
     return tuple(found)
@@ -83,10 +83,12 @@ def _files(path: Path, room: int) -> Iterator[tuple[str, Part]]:
     if not root.is_dir():
         yield path.name, _read(root, path.name, room)[0]
         return
-    for count, file in enumerate(_walk(root, 0)):
-        name = str(file.relative_to(root))
+    for count, (file, is_folder) in enumerate(_walk(root, 0)):
         if count >= MOST_FILES:
-            raise Unfit(f"it has more than {MOST_FILES} files")
+            raise Unfit(f"it has more than {MOST_FILES} files and folders")
+        if is_folder:
+            continue
+        name = str(file.relative_to(root))
         real = file
         if file.is_symlink():
             real = file.resolve(strict=True)
@@ -96,15 +98,17 @@ def _files(path: Path, room: int) -> Iterator[tuple[str, Part]]:
         yield name, part
 
 
-def _walk(folder: Path, level: int) -> Iterator[Path]:
+def _walk(folder: Path, level: int) -> Iterator[tuple[Path, bool]]:
+    """And whether it is a folder."""
     if level > MOST_LEVELS:
         raise Unfit(f"it has more than {MOST_LEVELS} levels of folders")
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             if entry.is_dir(follow_symlinks=False):
+                yield folder / entry.name, True
                 yield from _walk(folder / entry.name, level + 1)
             else:
-                yield folder / entry.name
+                yield folder / entry.name, False
 
 
 def _read(path: Path, name: str, room: int) -> tuple[Part, int]:

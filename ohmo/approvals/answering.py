@@ -183,6 +183,8 @@ class Granting:
 def remembered(asked: Asked, scope: Scope) -> Scope:
     """What an answer can cover: without a rule there is nothing to remember, whatever was asked
     for."""
+    if scope == "rule":
+        return scope
     question = asked.ask.question
     rule = question.wider if scope == "workspace" else question.rule
     return scope if rule else "once"

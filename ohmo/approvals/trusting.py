@@ -83,7 +83,8 @@ class TrustDesk:
         (found,) = fitting.values()
         if found.broken:
             raise NothingToTrust(f"{kind} {name}: {found.broken}")
-        if name.endswith(f"/{SETTINGS}"):  # only the version that was allowed last holds
+        # only the version that was allowed last holds
+        if kind == "plugin" or name.endswith(f"/{SETTINGS}"):
             await self._trusts.revoke(kind, name)
         await self._trusts.allow(kind, name, found.digest, person)
         await self._settle()

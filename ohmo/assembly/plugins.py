@@ -100,7 +100,9 @@ async def build_plugins(
 def _judged(plugin: Plugin, *, config: Config, environ: Mapping[str, str]) -> Judged:
     """What it would run, as it is written: nothing of it is used."""
     servers, notes = _servers_in(plugin, plugin.folder, config, environ)
-    runs = [f"server {one.name}: {' '.join(one.argv) or one.url}" for one in servers]
+    shown = cast("Callable[..., str]", load("ohmo.mcp.written:shown")) if servers else None
+    given = _given(plugin.folder, environ)
+    runs = [f"server {one.name}: {shown(one, given)}" for one in servers if shown is not None]
     if not plugin.hooks:
         return Judged(tuple(runs), tuple(notes))
     hooks = _hooks_in(plugin, plugin.folder)
@@ -122,12 +124,19 @@ def _servers_in(
         return found, notes
     ground = cast("Callable[..., Any]", load("ohmo.mcp.written:Ground"))
     read = cast("Callable[..., Any]", load("ohmo.mcp.written:servers_in"))
-    own = {"CLAUDE_PLUGIN_ROOT": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    given = child_environment(environ, own)
+    given = _given(folder, environ)
     for file, text in plugin.servers.items():
         place = f"plugin {plugin.name}: {file}"
-        where = ground(place, config.workspace, given, config.mcp, f"plugin_{plugin.name}_")
+        where = ground(
+            place, config.workspace, given, config.mcp, f"plugin_{plugin.name.replace('_', '-')}_"
+        )
         endpoints, lines = read(text, where)
         found += endpoints
         notes += lines
     return found, notes
+
+
+def _given(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """What a program of a plugin finds in its environment."""
+    own = {"CLAUDE_PLUGIN_ROOT": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    return child_environment(environ, own)

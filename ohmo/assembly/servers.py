@@ -36,8 +36,9 @@ def build_servers(
 ) -> McpServers | None:
     """None: there are none, or the house starts without. Raises ConfigError: the extra is not
     installed."""
-    lenders: list[Any] = [brought] if brought is not None and brought.serves else []
     own = _brings(config.workspace)
+    beside = brought is not None and (brought.serves or own or bool(config.mcp))
+    lenders: list[Any] = [brought] if beside else []
     if config.safe or not (config.mcp or own or lenders):
         return None
     try:

@@ -229,6 +229,8 @@ def _walls(config: Config, walls: Standing | None) -> Iterator[Risk]:
         text = "commands run without a sandbox (sandbox.backend: none)"
         yield Risk("no_sandbox", "high", text, "set sandbox.backend: auto")
     lacking = walls.lacking(wanted=config.permissions.caged) if walls is not None else ""
+    if config.sandbox.backend != "none" and walls is not None and walls.backend == "none":
+        lacking = lacking or walls.words
     if lacking and config.sandbox.backend != "none":
         yield Risk("no_sandbox", "high", lacking, "install the package bubblewrap")
     elif lacking:

@@ -95,7 +95,7 @@ def _hook(entry: _Entry, file: str) -> Hook | str:
     if wrong := wrong or wrong_condition(condition):
         return wrong
     seconds = written.get("timeout", _SECONDS[str(written["type"])])
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds <= 0:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
         return f"timeout: expected seconds above 0, not {seconds!r}"
     return Hook(
         name=entry.where.rpartition("hooks.")[2],
@@ -124,10 +124,13 @@ def _action(written: Mapping[str, Any]) -> Action | str:
             url = written.get("url")
             if not isinstance(url, str) or not url.startswith(("http://", "https://")):
                 return "url: expected http:// or https://"
-            headers = cast("dict[str, Any]", written.get("headers") or {})
-            variables = cast("list[Any]", written.get("allowedEnvVars") or [])
-            texts = {str(key): str(value) for key, value in headers.items()}
-            return Endpoint(url, texts, tuple(map(str, variables)))
+            headers: Any = written.get("headers") or {}
+            variables: Any = written.get("allowedEnvVars") or []
+            if not isinstance(headers, dict) or not isinstance(variables, list):
+                return "expected headers as names and texts, allowedEnvVars as a list"
+            table = cast("dict[str, Any]", headers)
+            texts = {str(key): str(value) for key, value in table.items()}
+            return Endpoint(url, texts, tuple(map(str, cast("list[Any]", variables))))
         case "prompt":
             text = written.get("prompt")
             return Prompt(text) if isinstance(text, str) and text else "prompt: expected text"

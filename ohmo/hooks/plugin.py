@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ohmo.hooks.hook import Hook, HookFile, Program
+from ohmo.hooks.hook import Endpoint, Hook, HookFile, Program
 from ohmo.hooks.shapes import read
 
 
@@ -24,4 +24,6 @@ def _placed(plugin: str, hook: Hook, folder: str) -> Hook:
     action = hook.action
     if isinstance(action, Program):
         action = replace(action, plugin=folder)
+    if isinstance(action, Endpoint):  # the house's own variables are lent to nobody's address
+        action = replace(action, variables=())
     return replace(hook, name=f"{plugin}: {hook.name}", file=f"{plugin}/{hook.file}", action=action)

@@ -6,12 +6,13 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 from channels.record import Recent, record
 from ohmo.contracts.hooks import PROJECT_FILES
-from ohmo.hooks.hook import SHELL, Hook, HookFile, Program
+from ohmo.hooks.hook import SHELL, Endpoint, Hook, HookFile, Program
 from ohmo.hooks.shapes import read
 from ohmo.regular_file import open_regular
 
@@ -141,13 +142,20 @@ def _digest(contents: Mapping[str, bytes]) -> str:
 
 def _all_of(raw: Mapping[str, bytes]) -> _Parsed:
     files = [_parsed(data, name) for name, data in raw.items()]
-    hooks = tuple(hook for file in files for hook in file.hooks)
+    hooks = tuple(_without_variables(hook) for file in files for hook in file.hooks)
     notes = tuple(line for file in files for line in file.findings)
     broken = next((file.broken for file in files if file.broken), "")
     words = dict.fromkeys(word for hook in hooks for word in _words(hook))
     if len(words) > _MOST_WORDS:
         broken = f"its commands have more than {_MOST_WORDS} words"
     return _Parsed(HookFile(hooks, notes, broken), tuple(words))
+
+
+def _without_variables(hook: Hook) -> Hook:
+    """The house's own are lent to no address that a project names."""
+    if not isinstance(hook.action, Endpoint):
+        return hook
+    return replace(hook, action=replace(hook.action, variables=()))
 
 
 def _words(hook: Hook) -> Iterator[str]:

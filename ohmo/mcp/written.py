@@ -16,7 +16,7 @@ from ohmo.mcp.contract import Endpoint
 _MOST = 32  # servers of one file
 _LONGEST = 52  # characters of a name, so that those of its tools are what every endpoint takes
 _NAME = re.compile(r"[A-Za-z0-9](?:_?[A-Za-z0-9-]){0,31}")
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}$]*))?\}")
 _Line = Annotated[str, Field(max_length=8_192, pattern=r"^[^\x00\r\n]*$")]
 
 
@@ -94,6 +94,8 @@ def _endpoint(written_name: str, row: object, ground: Ground) -> Endpoint | str:
     """A line: why it is not used."""
     if len(written_name) > 32 or _NAME.fullmatch(written_name) is None:
         return "is left out: a name has 1 to 32 letters, digits, - and single _"
+    if not ground.prefix and written_name.startswith("plugin_"):
+        return "is left out: a name that begins with plugin_ is one of a plugin's"
     name = ground.prefix + written_name
     if len(name) > _LONGEST:
         return f"is left out: {name} is longer than {_LONGEST} characters"
@@ -123,6 +125,15 @@ def _endpoint(written_name: str, row: object, ground: Ground) -> Endpoint | str:
             f"is left out: the variable {error} is not given to projects and plugins;"
             " configure the server in config.yaml if it needs that"
         )
+
+
+def shown(endpoint: Endpoint, given: Mapping[str, str]) -> str:
+    """What would run or be asked, for who allows it. ``given``: what every program is given."""
+    more = [
+        f"{key}={value}" for key, value in (endpoint.env or {}).items() if given.get(key) != value
+    ]
+    told = [f"with the header {key}" for key in endpoint.headers or {}]
+    return " ".join([*more, *endpoint.argv] if endpoint.argv else [endpoint.url, *told])
 
 
 def _filled(text: str, environ: Mapping[str, str]) -> str:

@@ -51,13 +51,15 @@ class Cages:
             return Opened()
         script = self._shell.parse(command, context.cwd)
         rules = (*self._rules.allow, *granted)
-        whole = person or any(_is_whole(rule, command) for rule in rules)
+        every = person or any(_is_whole(rule, command) for rule in rules)
         of_job = self._of_job(script, command, context)
         reads: dict[Path, None] = {}
         writes: dict[Path, None] = {}
-        for path, writing in self._outside(script, context):
+        for path, writing, led in self._outside(script, context):
             if len(reads) + len(writes) >= _MOST:
                 break
+            # what only a link of the workspace leads to stood on no card
+            whole = every and not led
             if writing and (whole or _named("write", path, rules)):
                 writes.setdefault(Path(path))
             elif (
@@ -116,18 +118,22 @@ class Cages:
             for rule in rules
         )
 
-    def _outside(self, script: Script, context: CallContext) -> Iterator[tuple[str, bool]]:
+    def _outside(self, script: Script, context: CallContext) -> Iterator[tuple[str, bool, bool]]:
         """Existing places outside the workspace that may be opened, those that are written first.
-        A new file is made in its folder, so that stands for it."""
+        A new file is made in its folder, so that stands for it. Last: only a link of the workspace
+        leads there."""
         cache, sensitive = FsCache(), self._sensitive.seen_by(context)
         found: dict[str, bool] = {}
+        named = set[str]()
         for simple in script.commands:
-            for path, writing in _words(simple, self._shell.home, sensitive, cache):
+            for path, writing, straight in _words(simple, self._shell.home, sensitive, cache):
                 if not writing and path == "/":
                     continue
                 if self._reach.holds(path, context):
                     continue
                 found[path] = found.get(path, False) or writing
+                if not self._reach.holds(straight, context):
+                    named.add(path)
         aliases = sensitive.aliases()
         done: set[str] = set()
         for path, writing in sorted(found.items(), key=lambda each: not each[1]):
@@ -139,7 +145,7 @@ class Cages:
                 continue
             if os.path.isdir(place) and first_sensitive(place, sensitive, aliases):  # noqa: PTH112
                 continue
-            yield place, writing
+            yield place, writing, path not in named
 
     def _opens(self, place: str, sensitive: SensitivePaths, cache: FsCache) -> bool:
         if place in _SHARED or any(f"{place}/".startswith(f"{each}/") for each in _NEVER):
@@ -176,8 +182,9 @@ def _named(kind: str, path: str, rules: Sequence[Rule]) -> bool:
 
 def _words(
     simple: Simple, home: str, sensitive: SensitivePaths, cache: FsCache
-) -> Iterator[tuple[str, bool]]:
-    """Resolved paths that a command names, and whether it may change what lies there."""
+) -> Iterator[tuple[str, bool, str]]:
+    """Resolved paths that a command names, whether it may change what lies there, and how the path
+    is written."""
     changes = reading(simple) is None
     whole, pieces = wanted_paths(simple, home)
     targets = {each.target for each in simple.redirects if each.kind == "write"}
@@ -186,4 +193,4 @@ def _words(
         writing = word in targets or (changes and word != simple.words[0])
         for folder in filter(known, places(simple)):
             for path in sensitive.becomes(word, folder, cache):
-                yield path, writing
+                yield path, writing, os.path.normpath(os.path.join(folder, word))  # noqa: PTH118

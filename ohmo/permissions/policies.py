@@ -63,6 +63,8 @@ class Tightened(Policy):
         paths: Paths | None = None,
     ) -> Ruling:
         """What it is stricter in names its file."""
+        if self._says.lost and footprint.effect not in ("none", "house"):
+            return Ruling("deny", "mode", str(self._says.file), self._says.lost, remember=False)
         ruling = self._offline(footprint)
         if ruling is None or ruling.verdict == "ask":
             found = super().rule(call, footprint, self._capped(context), grants, paths)
@@ -73,7 +75,7 @@ class Tightened(Policy):
         rule = f"{ruling.rule} ({file})" if ruling.rule else file
         reason = ruling.reason
         if ruling.layer == "mode" and ruling.verdict == "deny" and context.mode != "plan":
-            reason = self._says.lost or "plan mode: nothing is changed in this project"
+            reason = "plan mode: nothing is changed in this project"
         return replace(ruling, rule=rule, reason=reason)
 
     def opened(

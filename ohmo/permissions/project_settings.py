@@ -210,8 +210,11 @@ class ProjectSettings:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = folder / f"{_NAME}.new"
         fresh.write_bytes(data)
-        fresh.chmod(0o600)
         fresh.replace(folder / _NAME)
+        for mode in (0o600, 0o700):  # whether it may be run is part of what was allowed
+            (folder / _NAME).chmod(mode)
+            if _content(folder / _NAME)[0] == digest:
+                return
 
 
 def _content(path: Path) -> tuple[str, bytes]:

@@ -9,6 +9,7 @@ _SAID = re.compile(
     r"\s*/plugin:(?P<name>[^\s@]+)(?:@\S+)?(?:\s+(?P<argument>.*))?\s*", re.DOTALL | re.IGNORECASE
 )
 _PLACE = "$ARGUMENTS"
+_MOST = 20  # places that are filled
 
 
 def spelled(text: str, commands: Mapping[str, str]) -> str | None:
@@ -20,5 +21,5 @@ def spelled(text: str, commands: Mapping[str, str]) -> str | None:
         return None
     argument = (match["argument"] or "").strip()
     if _PLACE in words:
-        return words.replace(_PLACE, argument)
+        return words.replace(_PLACE, argument, _MOST)
     return f"{words}\n\n{argument}" if argument else words

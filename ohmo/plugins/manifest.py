@@ -179,6 +179,8 @@ def _skills(content: Content, written: _Paths) -> Iterator[str]:
 
 
 def _commands(content: Content, written: _Paths) -> Iterator[tuple[str, str]]:
+    """Raises BadPlugin."""
+    seen = set[str]()
     for place in _places(content, "commands", written):
         for file in content.files:
             if not file.endswith(".md") or not (file == place or file.startswith(f"{place}/")):
@@ -191,7 +193,12 @@ def _commands(content: Content, written: _Paths) -> Iterator[tuple[str, str]]:
                     f"{_line(file)[:100]!a}: a command's name is letters, digits and . - _; rename"
                     " the file"
                 )
-            yield name, _HEAD.sub("", _text(content, file), count=1).strip()
+            if name.lower() in seen:
+                raise BadPlugin(f"{_line(file)[:100]!a}: there are two commands {name}; rename one")
+            seen.add(name.lower())
+            text = _text(content, file)
+            head = _HEAD.match(text)
+            yield name, (text if head is None else text[head.end() :]).strip()
 
 
 def _parts(

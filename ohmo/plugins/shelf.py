@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -176,10 +177,8 @@ class Plugins:
 
     async def _refreshed(self) -> None:
         found = await asyncio.to_thread(self._found)
-        before = {}
-        if any(entry.state != "broken" for entry in found):
-            rows = [one for one in await self._trusts.trusts() if one.kind == "plugin"]
-            before = {one.name for one in rows if one.revoked_at is None}
+        rows = [one for one in await self._trusts.trusts() if one.kind == "plugin"]
+        before = {one.name for one in rows if one.revoked_at is None}
         judged: list[Entry] = []
         for entry in found:
             plugin = entry.plugin
@@ -199,15 +198,20 @@ class Plugins:
             for name, words in plugin.commands.items()
         }
         self._looked = self._monotonic()
-        for entry in judged:
-            if entry.state == "changed" and entry.plugin is not None:
-                await self._told_of(entry, entry.plugin.digest)
+        now = {entry.name: entry for entry in judged}
+        for name in sorted(before):
+            if (entry := now.get(name)) is None:
+                gone = f"its folder is gone; ohmo trust revoke plugin {name}, if it shall be"
+                await self._told_of(name, gone, "gone")
+            elif entry.state != "trusted":
+                about = entry.plugin.digest if entry.plugin is not None else entry.why
+                await self._told_of(name, entry.why, about)
 
-    async def _told_of(self, entry: Entry, digest: str) -> None:
-        if self._told.get(entry.name) != digest:
-            self._told[entry.name] = digest
-            about = f"plugin {entry.name} {digest[:12]}"
-            await self._tell(about, f"The plugin {entry.name} is off: {entry.why}.")
+    async def _told_of(self, name: str, why: str, state: str) -> None:
+        if self._told.get(name) != state:
+            about = f"plugin {name} {state[:12]}"
+            await self._tell(about, f"The plugin {name} is off: {why}.")
+            self._told[name] = state
 
     def _found(self) -> list[Entry]:
         """Blocks."""
@@ -228,6 +232,10 @@ class Plugins:
         name, found, judged = _plain(folder.name), read.found, read.judged
         if isinstance(found, str):
             return Entry(name, folder, "broken", found)
+        alike = [one for one in names if _alike(one) == _alike(folder.name) and one != folder.name]
+        if alike:
+            why = f"its name is too much like that of {self._root / alike[0]}; rename one of them"
+            return Entry(name, folder, "broken", why)
         if found.name != folder.name:
             how = "the folder is to be called so too; rename one of them"
             if found.name in names:
@@ -265,6 +273,11 @@ class Plugins:
         return replace(entry, state="trusted", copy=copy)
 
 
+def _alike(name: str) -> str:
+    """The same for two names of which one would stand for the other."""
+    return name.casefold().replace("_", "-")
+
+
 def _waits(entry: Entry, *, changed: bool) -> Entry:
     how = f"ohmo trust allow plugin {entry.name}"
     if changed:
@@ -274,13 +287,20 @@ def _waits(entry: Entry, *, changed: bool) -> Entry:
 
 def _lay(folder: Path, content: Content) -> None:
     """Raises OSError."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700, parents=True)
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = Path(tempfile.mkdtemp(dir=folder.parent))
     for name, part in content.files.items():
-        file = folder / name
+        file = new / name
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file.write_bytes(part.data)
         file.chmod(0o700 if part.runs else 0o600)
+    if folder.exists():  # programs may be using it, and may write to it
+        old = Path(tempfile.mkdtemp(dir=folder.parent))
+        folder.rename(old / "old")
+        new.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        new.rename(folder)
 
 
 def _folders(root: Path) -> list[Path]:

@@ -264,7 +264,10 @@ class Walls:
         path = ":".join(one for one in folders if not _below_any(_real(Path(one)), cage.write))
         able, why = await asyncio.to_thread(backends, settings.backend, path, self._scratch)
         for sandbox in able:
-            problem, tried = await holds(sandbox, cage)
+            try:
+                problem, tried = await holds(sandbox, cage)
+            except OSError as error:
+                problem, tried = f"it cannot be tried: {error}", 0
             if not problem:
                 self._sandbox = sandbox
                 return Standing(sandbox.name, tuple(why), tried=tried)

@@ -32,6 +32,11 @@ _VERBS: Mapping[str, frozenset[str]] = {
     "apt-get": word_set("install update upgrade"),
     "brew": word_set("install update upgrade fetch"),
 }
+# Options with a value of their own, which may stand before the verb: ``git -C FOLDER push``.
+_VALUED = word_set(
+    """-C -c --git-dir --work-tree --namespace --prefix --dir --cwd -w --workspace --config
+        --manifest-path -Z --directory --project --python --proxy --cache-dir --loglevel"""
+)
 _SAME = {"pip3": "pip"}
 
 
@@ -47,5 +52,14 @@ def networked(command: Simple) -> bool:
     verbs = _VERBS.get(_SAME.get(name, name))
     if verbs is None:
         return False
-    # The value of an option (``git -C FOLDER push``) may stand before the verb.
-    return any(known(word) and word in verbs for word in words[:6])
+    before = iter(words)
+    verb = ""
+    for word in before:
+        if word in _VALUED:
+            next(before, "")
+        elif not word.startswith(("-", "+")):
+            verb = word
+            break
+    if verb == "submodule":
+        return any(word in ("add", "update") for word in before)
+    return known(verb) and verb in verbs

@@ -129,7 +129,8 @@ class Bash(PydanticTool):
         text = job_report(ended, self._limits.bash_output, limit)
         stream = ended.output.out if arguments.terminal else ended.output.err
         said = stream.head + stream.tail
-        if ended.code and await self._is_caged() and AT_A_WALL.search(said[-4_000:]):
+        fell = ended.code != 0 or b"Read-only file system" in said  # git goes on, with code 0
+        if fell and await self._is_caged() and AT_A_WALL.search(said[-4_000:]):
             text += _CAGED
         text = blotted(text, context)
         result = error_result if ended.code != 0 else text_result

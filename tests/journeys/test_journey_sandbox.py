@@ -225,6 +225,15 @@ async def test_a_rule_of_the_keyboard_for_all_commands_opens_nothing(
         assert (tmp_path / "out/note.txt").read_text() == "a note"
 
 
+async def test_nor_where_the_configuration_allows_all_commands(tmp_path: Path) -> None:
+    async with listening() as (port, came):
+        server = ModelServer([bash(f"curl -sS http://127.0.0.1:{port}/"), Turn(text="done")])
+        async with keyboard(tmp_path, server, permissions={"allow": ["Bash"]}) as home:
+            assert (await home.ohmo("-p", "do it", "--allow", "Bash")).code == 0
+        assert "names nothing that does" in result(server.asked[1])
+        assert came == []
+
+
 async def test_the_rules_of_a_job_lend_it_the_house_but_no_decisions(
     tmp_path: Path, backend: str
 ) -> None:

@@ -21,7 +21,7 @@ SAID = {
     "/version": ", Python 3.",
     "/settings": "`/model` and `/mode`",
     "/summary of today": "later version",
-    "/reload-plugins": "later version",
+    "/reload-plugins": "ohmo plugins list",
     "/commit all of it": "in your own words",
     "/resume": "no earlier conversation here",
     "/sessions": "no earlier conversation here",

@@ -12,7 +12,7 @@ _COLUMNS: Columns = {
     "NAME": lambda row: clean(row["name"]),
     "VERSION": lambda row: clean(row["version"]),
     "STATE": lambda row: _STATES.get(row["state"], row["state"]),
-    "WHAT FOR, OR WHY NOT": lambda row: clean(row["why"] or row["description"])[:120],
+    "WHAT FOR, OR WHY NOT": lambda row: clean(row["why"] or row["description"]),
 }
 
 

@@ -129,21 +129,12 @@ async def test_what_is_said_of_one_that_waits_names_all_that_it_runs(house: Hous
     assert house.brought.serves
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("{", "hooks/hooks.json: not valid JSON"),
-        (handlers({"type": "http", "url": "http://x", "headers": ["x"]}), "it cannot be read (At"),
-    ],
-)
-async def test_hooks_that_cannot_be_read_take_the_whole_plugin_out(
-    house: House, text: str, why: str
-) -> None:
-    house.plugin("till", **{"hooks/hooks.json": text})
+async def test_hooks_that_cannot_be_read_take_the_whole_plugin_out(house: House) -> None:
+    house.plugin("till", **{"hooks/hooks.json": "{"})
     await house.brought.plugins.refresh()
     (entry,) = house.brought.plugins.entries
     assert entry.state == "broken"
-    assert why in entry.why
+    assert "hooks/hooks.json: not valid JSON" in entry.why
 
 
 async def test_one_without_hooks_and_servers_brings_its_skills(house: House) -> None:

@@ -50,6 +50,16 @@ def test_a_person_s_word_opens_what_the_command_names(house: House, srv: Path) -
     )
 
 
+def test_where_only_a_link_of_the_workspace_leads_is_opened_by_its_name_alone(
+    house: House, srv: Path
+) -> None:
+    (house.work / "build").symlink_to(srv)
+    assert opened(house, "cp a.py build/new.txt", person=True) == Opened()
+    found = opened(house, "cp a.py build/new.txt", person=True, allow=(f"Edit({srv}/**)",))
+    assert found.writes == (srv,)
+    assert opened(house, f"cp a.py {srv}/new.txt", person=True).writes == (srv,)
+
+
 @pytest.mark.parametrize("allow", ["Bash", "Bash(*)", "Write", "Edit", "Bash(cp *)"])
 @pytest.mark.parametrize("mode", ["default", "full_auto"])
 def test_a_rule_that_names_no_place_opens_none_for_writing(
@@ -136,6 +146,8 @@ def test_what_a_job_names_is_the_job_s_own(house: House) -> None:
     ("command", "yes"),
     [("git push", True), ("git -C x fetch", True), ("git commit", False), ("pip install x", True),
      ("python3 -m pip install x", True), ("npm run build", False), ("npm ci", True), ("ls", False),
+     ("git commit -m pull", False), ("git log --grep clone", False), ("uv --directory x sync", True),
+     ("git submodule status", False), ("git submodule update --init", True), ("git", False),
      ("rsync a b", False), ("rsync a host:b", True), ("curl x", True)],
 )  # fmt: skip
 def test_programs_that_need_the_network_are_known(house: House, command: str, *, yes: bool) -> None:

@@ -66,7 +66,7 @@ class Scene:
         self.settings = ProjectSettings(self.kept, self.store)
         skills = Skills((), self.store, lambda _: None, {})
         more = (self.settings.candidates,)
-        self.desk = TrustDesk(self.store, skills, self.project, more, self.settings.refresh)
+        self.desk = TrustDesk(self.store, skills, self.project, more, settled=self.settings.refresh)
 
     async def allows(self, says: Any) -> None:
         self.now += timedelta(seconds=1)
@@ -297,6 +297,8 @@ async def test_where_nobody_knows_what_was_allowed_nothing_is_changed(scene: Sce
     denied = await scene.decides(policies, "Bash", "touch x", context)
     assert isinstance(denied, Deny)
     assert "not known any more" in denied.reason
+    policies = scene.policies("full_auto", allow=("Bash(touch x)",))
+    assert isinstance(await scene.decides(policies, "Bash", "touch x", context), Deny)
     assert isinstance(await scene.decides(policies, "Bash", "ls", context), Allow)
 
 

@@ -136,6 +136,7 @@ BAD: dict[str, tuple[dict[str, str] | Callable[[Path], Any], str]] = {
     "fat": ({"commands/x.md": "x" * (257 << 10)}, "is larger than 256 KiB"),
     "huge": (lambda folder: (folder / "x").write_bytes(b" " * (10 << 20)), "larger than 8 MiB"),
     "link": (_link, "out: a link that leads out of the folder"),
+    "twice": ({"commands/Order.md": "x"}, "there are two commands"),
     "pipe": (lambda folder: os.mkfifo(folder / "x"), "neither a file nor a folder"),
 }
 
@@ -264,6 +265,36 @@ async def test_the_owner_is_told_of_a_change_and_what_it_may_do_is_said_before(r
         await rig.desk.allow("plugin", "shop", "ada", digest=waiting.digest)
     assert await rig.desk.revoke("plugin", "shop") == 1
     assert (await rig.only()).state == "untrusted"
+
+
+async def test_the_owner_is_told_whatever_puts_a_trusted_one_off(rig: Rig) -> None:
+    folder = plugin(rig.root)
+    await rig.desk.allow("plugin", "shop", "ada")
+    (folder / "plugin.yaml").write_text("name: [")
+    assert (await rig.only()).state == "broken"
+    assert "The plugin shop is off: plugin.yaml:1" in rig.told[0]
+    shutil.rmtree(folder)
+    assert await rig.states() == {}
+    assert "its folder is gone" in rig.told[1]
+    await rig.states()
+    assert len(rig.told) == 2
+
+
+async def test_of_two_names_that_are_alike_none_counts(rig: Rig) -> None:
+    plugin(rig.root, "my_shop")
+    plugin(rig.root, "My-Shop")
+    entries = await rig.desk.plugins()
+    assert {entry.state for entry in entries} == {"broken"}
+    assert all("too much like that of" in entry.why for entry in entries)
+
+
+def test_only_what_a_command_begins_with_is_no_word_of_it(tmp_path: Path) -> None:
+    text = "Do A.\n\n---\nNever do B.\n---\nDo C."
+    slow = "a---\n" * 50_000  # read at once, whatever stands in it
+    folder = plugin(tmp_path, **{"commands/a.md": text, "commands/b.md": slow})
+    found, _ = read_plugin(folder)
+    assert found.commands["a"] == text
+    assert found.commands["b"] == slow.strip()
 
 
 def test_a_command_is_the_words_of_its_file() -> None:
