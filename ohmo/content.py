@@ -4,17 +4,24 @@ this, and used as it was read here."""
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 
+import ohmo
 from channels.record import record
 from ohmo.regular_file import NotRegular, open_regular
 
 MOST_BYTES = 8 << 20  # of all files together
 MOST_FILES = 2_000
 MOST_LEVELS = 16
+MOST_TEXT = 256 << 10  # bytes of a file that is read as text
+#: What a file of words begins with, in between.
+FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+#: How a folder says which ohmo it needs.
+NEEDED = re.compile(r"ohmo\s*>=\s*(\d+(?:\.\d+)*)")
 
 
 class Unfit(Exception):
@@ -93,7 +100,7 @@ def _files(path: Path, room: int) -> Iterator[tuple[str, Part]]:
         if file.is_symlink():
             real = file.resolve(strict=True)
             if not real.is_relative_to(root):
-                raise Unfit(f"{_shown(name)}: a link that leads out of the folder")
+                raise Unfit(f"{shown(name)}: a link that leads out of the folder")
         part, room = _read(real, name, room)
         yield name, part
 
@@ -118,13 +125,42 @@ def _read(path: Path, name: str, room: int) -> tuple[Part, int]:
             runs = bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR)
             data = file.read(room + 1)
     except NotRegular:
-        raise Unfit(f"{_shown(name)}: neither a file nor a folder of files") from None
+        raise Unfit(f"{shown(name)}: neither a file nor a folder of files") from None
     if len(data) > room:
         raise Unfit(f"it is larger than {MOST_BYTES >> 20} MiB")
     return Part(data, runs), room - len(data)
 
 
-def _shown(name: str) -> str:
+def text_in(content: Content, name: str) -> str:
+    """Of one of its files. Raises Unfit."""
+    data = content.files[name].data
+    if len(data) > MOST_TEXT:
+        most = f"{MOST_TEXT >> 10} KiB"
+        raise Unfit(f"{shown(name)} is larger than {most}; move parts to other files")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Unfit(f"{shown(name)} is not UTF-8; save it so") from None
+    if "\0" in text:
+        raise Unfit(f"{shown(name)} is no text; write it anew")
+    return text
+
+
+def one_line(text: str) -> str:
+    """What somebody else wrote, without what could pass for something else on a screen."""
+    return "".join(char for char in " ".join(text.split()) if char.isprintable())
+
+
+def newer(version: str) -> bool:
+    """Than this ohmo."""
+    return _numbers(version) > _numbers(ohmo.__version__)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part[:9]) for part in re.findall(r"\d+", version)[:4])
+
+
+def shown(name: str) -> str:
     """A name that somebody else chose, on one line."""
     plain = "".join(char if char.isprintable() else "?" for char in name)
     return plain[:200]

@@ -14,17 +14,14 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 import ohmo
 from channels.record import record
 from ohmo.config.source import parse
-from ohmo.content import Content, Unfit, content_of
+from ohmo.content import FRONT_MATTER, NEEDED, Content, Unfit, content_of, newer, one_line, text_in
 
 MANIFESTS = ("plugin.yaml", ".claude-plugin/plugin.json")  # the first that is there counts
 _HOOKS = ("hooks/hooks.json", "hooks.yaml")  # read where the manifest names none
 _SERVERS = (".mcp.json",)
-MOST_FILE = 256 << 10  # bytes of the manifest and of each file that is read as text
 LONGEST_NAME, LONGEST_LINE = 40, 500  # characters
 _NAME = re.compile(r"[A-Za-z0-9](?:[_-]?[A-Za-z0-9])*")
 _COMMAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(?::[A-Za-z0-9][A-Za-z0-9_.-]*)*")
-_HEAD = re.compile(r"---[ \t]*\r?\n.*?^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
-_VERSION = re.compile(r"ohmo\s*>=\s*(\d+(?:\.\d+)*)")
 
 
 class BadPlugin(Exception):
@@ -126,31 +123,21 @@ def _manifest(content: Content) -> _Written:
 
 def _text(content: Content, name: str) -> str:
     """Raises BadPlugin."""
-    part = content.files[name]
-    if len(part.data) > MOST_FILE:
-        raise BadPlugin(f"{_line(name)} is larger than {MOST_FILE >> 10} KiB; make it smaller")
     try:
-        text = part.data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise BadPlugin(f"{_line(name)} is not UTF-8; save it so") from None
-    if "\0" in text:
-        raise BadPlugin(f"{_line(name)} is no text; write it anew")
-    return text
+        return text_in(content, name)
+    except Unfit as error:
+        raise BadPlugin(str(error)) from None
 
 
 def _missing(requires: str | list[str]) -> str:
     """What of it is not there: one line; empty: nothing."""
     for entry in [requires] if isinstance(requires, str) else requires:
-        found = _VERSION.fullmatch(entry.strip())
+        found = NEEDED.fullmatch(entry.strip())
         if found is None:
             return f"requires: {_line(entry)[:80]!a}: expected ohmo>=VERSION"
-        if _numbers(found[1]) > _numbers(ohmo.__version__):
+        if newer(found[1]):
             return f"it needs ohmo {found[1]} or newer (this is {ohmo.__version__}); upgrade"
     return ""
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part[:9]) for part in re.findall(r"\d+", version)[:4])
 
 
 def _below(key: str, path: str) -> str:
@@ -197,7 +184,7 @@ def _commands(content: Content, written: _Paths) -> Iterator[tuple[str, str]]:
                 raise BadPlugin(f"{_line(file)[:100]!a}: there are two commands {name}; rename one")
             seen.add(name.lower())
             text = _text(content, file)
-            head = _HEAD.match(text)
+            head = FRONT_MATTER.match(text)
             yield name, (text if head is None else text[head.end() :]).strip()
 
 
@@ -224,5 +211,4 @@ def _parts(
 
 
 def _line(text: str) -> str:
-    """What somebody else wrote, on one line and without what could pass for something else."""
-    return "".join(char for char in " ".join(text.split()) if char.isprintable())[:LONGEST_LINE]
+    return one_line(text)[:LONGEST_LINE]

@@ -16,7 +16,7 @@ from typing import Literal
 import structlog
 
 from channels.record import record
-from ohmo.content import Content, stamps_of
+from ohmo.content import Content, shown, stamps_of
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.trust import Candidate, Trusts
 from ohmo.lifecycle import failure_of
@@ -229,7 +229,7 @@ class Plugins:
         read = self._read.get(folder)
         if read is None or read.stamps != stamps:
             read = self._read[folder] = self._read_of(folder, stamps)
-        name, found, judged = _plain(folder.name), read.found, read.judged
+        name, found, judged = shown(folder.name)[:80], read.found, read.judged
         if isinstance(found, str):
             return Entry(name, folder, "broken", found)
         alike = [one for one in names if _alike(one) == _alike(folder.name) and one != folder.name]
@@ -315,7 +315,3 @@ def _folders(root: Path) -> list[Path]:
             )
     except OSError:
         return []
-
-
-def _plain(name: str) -> str:
-    return "".join(char if char.isprintable() else "?" for char in name)[:80]

@@ -15,15 +15,12 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 import ohmo
 from channels.record import record
-from ohmo.content import Content, Unfit, content_of
+from ohmo.content import FRONT_MATTER, NEEDED, Content, Unfit, content_of, newer, one_line, text_in
 
 FILE = "SKILL.md"
-MOST_FILE = 256 << 10  # bytes of it
 LONGEST_NAME, LONGEST_DESCRIPTION, FIRST_PARAGRAPH = 64, 1_024, 200  # characters
-_HEAD = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _MOST_HEAD = 16 << 10  # characters
 _NAME = re.compile(rf"[^\W_][\w .:-]{{0,{LONGEST_NAME - 1}}}")
-_VERSION = re.compile(r"ohmo\s*>=\s*(\d+(?:\.\d+)*)")
 _MOST_NEEDS = 50
 _PROGRAMS = (".py", ".sh", ".js", ".mjs", ".ts", ".rb", ".pl", ".ps1")
 
@@ -51,7 +48,7 @@ class Needs:
         if self.one_of and not any(shutil.which(name, path=path) for name in self.one_of):
             lines.append(f"one of the programs {', '.join(self.one_of)}")
         lines += [f"the variable {name}" for name in self.variables if not environ.get(name)]
-        if self.version and _numbers(self.version) > _numbers(ohmo.__version__):
+        if self.version and newer(self.version):
             lines.append(f"ohmo {self.version} or newer (this is {ohmo.__version__})")
         return f"it needs {', '.join(lines)}" if lines else ""
 
@@ -82,17 +79,12 @@ def read_skill(folder: Path) -> tuple[Skill, Content]:
         content = content_of(folder)
     except Unfit as error:
         raise BadSkill(f"{error}; mend it or take the folder away") from None
-    part = content.files.get(FILE)
-    if part is None:
+    if FILE not in content.files:
         raise BadSkill(f"there is no {FILE}; write one")
-    if len(part.data) > MOST_FILE:
-        raise BadSkill(f"{FILE} is larger than {MOST_FILE >> 10} KiB; move parts to other files")
     try:
-        text = part.data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise BadSkill(f"{FILE} is not UTF-8; save it so") from None
-    if "\0" in text:
-        raise BadSkill(f"{FILE} is no text; write it anew")
+        text = text_in(content, FILE)
+    except Unfit as error:
+        raise BadSkill(str(error)) from None
     head, body = _parted(text)
     name = _line(head.get("name")) or folder.name
     if _NAME.fullmatch(name) is None:
@@ -139,7 +131,7 @@ _UNREADABLE = (
 
 def _parted(text: str) -> tuple[Mapping[str, Any], str]:
     """Front matter, and what follows it. Raises BadSkill."""
-    match = _HEAD.match(text)
+    match = FRONT_MATTER.match(text)
     if match is None:
         if re.match(r"---[ \t]*\r?\n", text):
             raise BadSkill(f"the front matter of {FILE} has no end; close it with a line ---")
@@ -177,7 +169,7 @@ def _needs(head: Mapping[str, Any]) -> Needs:
         else:
             entries = _words(written)
         for entry in entries:
-            if found := _VERSION.fullmatch(entry):
+            if found := NEEDED.fullmatch(entry):
                 version = found[1]
             else:
                 programs.append(entry)
@@ -208,8 +200,7 @@ def _line(value: Any) -> str:
     """A plain value on one line, without what could pass for something else on a screen."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
-    words = " ".join(str(value).split())
-    return "".join(char for char in words if char.isprintable())
+    return one_line(str(value))
 
 
 def _first_paragraph(body: str) -> str:
@@ -218,10 +209,6 @@ def _first_paragraph(body: str) -> str:
         if words := _line(" ".join(lines)):
             return words[:FIRST_PARAGRAPH]
     return ""
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part[:9]) for part in re.findall(r"\d+", version)[:4])
 
 
 def folders_in(place: Path) -> list[Path]:

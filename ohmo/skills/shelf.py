@@ -13,7 +13,7 @@ from shlex import quote
 from typing import Literal
 
 from channels.record import record
-from ohmo.content import Content, digest_of, stamps_of
+from ohmo.content import Content, digest_of, shown, stamps_of
 from ohmo.contracts.trust import Candidate, Trusts
 from ohmo.skills.folder import BadSkill, Skill, folders_in, read_skill
 
@@ -232,7 +232,7 @@ class Skills:
                 self._read.pop(next(iter(self._read)))
         read = known[1]
         if isinstance(read, BadSkill):
-            return Entry(_plain(path.name), place.source, path, "broken", str(read))
+            return Entry(shown(path.name)[:80], place.source, path, "broken", str(read))
         if missing := read.needs.missing(self._environ):
             return Entry(read.name, place.source, path, "broken", missing, read)
         return Entry(read.name, place.source, path, "ready", "", read)
@@ -252,10 +252,6 @@ def in_lines(skills: Mapping[str, Skill], most: int = 0) -> str:
 def _programs(skill: Skill) -> str:
     """What of it can be run, and its size."""
     runs = skill.programs
-    programs = f"programs: {', '.join(map(_plain, runs[:5]))}" if runs else "no programs"
+    programs = f"programs: {', '.join(map(shown, runs[:5]))}" if runs else "no programs"
     more = f" and {len(runs) - 5} more" if len(runs) > 5 else ""
     return f"{programs}{more}; {len(skill.files) + 1} files, {max(1, skill.size >> 10)} KiB"
-
-
-def _plain(name: str) -> str:
-    return "".join(char if char.isprintable() else "?" for char in name)[:80]
