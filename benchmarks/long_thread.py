@@ -31,7 +31,7 @@ from ohmo.contracts.messages import Compaction
 from ohmo.discovery import load, scan
 from ohmo.providers.build import manifests, model
 from ohmo.providers.models import Endpoint
-from ohmo.tools.archive_search import ArchiveSearch
+from ohmo.tools.archive_search import ArchiveSearch, ArchiveSearchInput
 from ohmo_testing.channels import FakePlatform
 from ohmo_testing.house import House, ManualClock, ScriptedProvider, World, house
 from tests.makers import call_context
@@ -244,7 +244,7 @@ async def _report(
     looks: list[float] = []
     for fact in planted:
         start = time.perf_counter()
-        hits = (await tool.run(tool.input(query=fact.query), context)).result.text
+        hits = (await tool.run(ArchiveSearchInput(query=fact.query), context)).result.text
         looks.append(time.perf_counter() - start)
         where = "lost"
         if fact.words in last:

@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -198,7 +198,7 @@ class Daemon:
 
 
 @contextmanager
-def home(model: str, telegram: Server, **more: str) -> Iterator[Path]:
+def home(model: str, telegram: Server, **more: str) -> Generator[Path]:
     """A private folder with a configuration. ``OHMO_BENCH_DIR``: on which disk."""
     with tempfile.TemporaryDirectory(
         prefix="ohmo-bench-", dir=os.environ.get("OHMO_BENCH_DIR"), ignore_cleanup_errors=True

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ohmo.codeintel.answers import Answers, Asked
 from ohmo.codeintel.workspace import Reading, Sources, Workspace
+from ohmo.contracts.messages import Json
 from ohmo.processes.answering import AnsweringProcess
 
 ROOT = Path(__file__).parents[1]
@@ -84,10 +85,10 @@ async def latency() -> None:
         whole = "".join(f"class Names{number}{one}" for number in range((1 << 20) // len(one)))
         path.write_text(whole, encoding="utf-8")
         reader = AnsweringProcess("ohmo.tools.code.worker")
-        order = {
+        order: dict[str, Json] = {
             "root": folder,
             "paths": [str(path)],
-            "places": [],
+            "places": list[Json](),
             "asked": ["document", str(path)],
         }
         answered = asyncio.ensure_future(reader.ask(order))

@@ -11,9 +11,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from channels.contract import Address, Arrival, Options, Outbound
+from channels.contract import Address, Options, Outbound
 from ohmo.ambient import IdSource
 from ohmo.bus import EventStream
+from ohmo.contracts.arrivals import Arrival
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.turns import Accepted, CursorSave
 from ohmo.gateway.connections import DEAF, Connections, LinkSettings

@@ -33,6 +33,7 @@ from ohmo.permissions.rules import rule_set
 from ohmo.permissions.sensitive_paths import SensitivePaths
 from ohmo.processes.job import Command, ProcessRunner
 from ohmo.shell.parsing import Shell
+from ohmo.shell.reading import reads_only
 from ohmo.tools.results import ToolError
 from ohmo.tools.webfetch import Fetcher
 from tests.makers import call_context
@@ -157,11 +158,7 @@ async def gigabyte(folder: Path, size: int) -> Row:
         600,
     )
     ended = await ProcessRunner().run(order, lambda _: None)
-    after = (
-        time.time() - float(ended.output.err.head.decode().split()[0])
-        if ended.output.err is not None
-        else 0.0
-    )
+    after = time.time() - float(ended.output.err.head.decode().split()[0])
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     right = ended.output.out.total == size
     return Row(
@@ -201,7 +198,7 @@ def decisions(folder: Path) -> Row:
     )
     context = call_context(folder)
     took: dict[str, float] = {}
-    verdicts: list[str] = []
+    verdict = ""
     for name, form in COMMANDS.items():
         best = 1e9
         for number in range(5):
@@ -209,21 +206,21 @@ def decisions(folder: Path) -> Row:
             start = time.process_time()
             script = shell.parse(command, folder)
             footprint = Footprint(
-                script.reads, script.writes, (), command, "none" if script.read_only else "once"
+                script.reads, script.writes, (), command, "none" if reads_only(script) else "once"
             )
             ruling = policy.rule(
                 ToolCall("t.1", "Bash", {"command": command}, ""), footprint, context, ()
             )
             best = min(best, time.process_time() - start)
+            verdict = ruling.verdict
         took[name] = best
-        verdicts.append(ruling.verdict)
     found = ", ".join(f"{name} {seconds * 1000:.0f} ms" for name, seconds in took.items())
     return Row(
         "permission decision",
         "at most 200 ms of processor time, the best of five, ten rules, every command line read"
         " anew",
         found,
-        max(took.values()) <= 0.2 and verdicts[-1] == "ask",
+        max(took.values()) <= 0.2 and verdict == "ask",
     )
 
 

@@ -92,8 +92,9 @@ def _shown(items: Sequence[dict[str, Any]]) -> list[Visible]:
         if item["type"] != "out_row" or item["state"] != "sent":
             continue
         row = item["row"]
-        head = heads.get(row["target"] or "", row["id"])
-        heads[row["id"]] = head
+        own: str = row["id"]
+        head = heads.get(row["target"] or "", own)
+        heads[own] = head
         choices = tuple(choice["value"] for choice in row["outbound"]["choices"])
         edits = shown[head].edits + 1 if head in shown else 0
         text = row["outbound"]["text"]

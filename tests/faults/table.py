@@ -126,8 +126,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--fault-results") and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(_Results(Path(config.getoption("--fault-results"))))
+    results = config.getoption("--fault-results")
+    if results and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Results(Path(results)))
 
 
 CLAIMED = pytest.StashKey[dict[str, list[tuple[int, str]]]]()

@@ -39,7 +39,7 @@ def cpu(pid: int) -> float:
 
 
 @contextlib.contextmanager
-def no_descriptors(pid: int) -> object:
+def no_descriptors(pid: int) -> Generator[None]:
     """As under ``ulimit -n``: what is open stays, nothing more is given."""
     soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(

@@ -19,7 +19,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -59,7 +59,7 @@ class Wish:
 
 
 @asynccontextmanager
-async def stage(platforms: Sequence[str], **config: Any) -> AsyncIterator[Scene]:
+async def stage(platforms: Sequence[str], **config: Any) -> AsyncGenerator[Scene]:
     """A scene in a temp folder, which is kept when something broke in it."""
     place = Path(tempfile.mkdtemp(prefix="ohmo-torture-"))
     home = place / "home"
