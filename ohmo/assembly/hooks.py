@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from ohmo.assembly.agent import redactor
 from ohmo.assembly.deps import Deps
@@ -87,9 +87,9 @@ class HooksOnDemand:
 
 
 def build_hook_room(
-    deps: Deps, model: Model, ask: AskOnce, brought: Brought | None
+    deps: Deps, model: Model, ask: AskOnce, brought: Brought | None, programs: Callable[[], Any]
 ) -> HookRoom | None:
-    """None: the house starts without."""
+    """None: the house starts without. ``programs``: makes what stands around those of hooks."""
     config, store = deps.config, deps.store
     if config.safe:
         return None
@@ -107,6 +107,7 @@ def build_hook_room(
         environ = deps.environment.commands
         more = () if brought is None else (brought.hooks,)
         files = (store, deps.notices.tell, begins, *more)
-        return build(config.home.root, environ, asking, present, redactor(config), files)
+        redact = redactor(config)
+        return build(config.home.root, environ, asking, present, redact, files, programs())
 
     return HooksOnDemand(deps, make, brought)

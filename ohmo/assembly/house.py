@@ -23,6 +23,7 @@ from ohmo.assembly.hooks import build_hook_room
 from ohmo.assembly.messages import Wired, build_board, build_intake, build_pool, manifests, roles
 from ohmo.assembly.plugins import Brought, build_plugins
 from ohmo.assembly.status import build_status
+from ohmo.assembly.walls import walls_of
 from ohmo.bus import MessageBus
 from ohmo.commands.contract import Command, is_order, listed
 from ohmo.config.channels import open_channels
@@ -151,8 +152,9 @@ async def build_house(
     )
     clockwork = build_clockwork(config, environment, store, links)
     call, ask = asking(deps, model, environment.call)
-    brought = await build_plugins(config, environment.commands, store, deps.notices.tell)
-    orders.brought = brought
+    tell = deps.notices.tell
+    brought = orders.brought = await build_plugins(config, environment.commands, store, tell)
+    walls, programs = walls_of(config, environment.commands, environment.began, tell)
     agent = build_agent(
         config,
         model,
@@ -167,8 +169,10 @@ async def build_house(
         memory=build_memory(config, environment.commands, environment.clock),
         skills=build_skills(config, environment.commands, store, brought),
         folders=build_folders(config, environment.commands, store, environment.ambient),
-        hooks=build_hook_room(deps, model, ask, brought),
+        hooks=build_hook_room(deps, model, ask, brought, programs),
         brought=brought,
+        walls=walls,
+        programs=programs,
     )
     await agent.policies.projects.refresh()
     return _build(deps, wired, agent, clockwork, questions, warnings, sent)

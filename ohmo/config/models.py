@@ -139,6 +139,11 @@ class ChannelPolicy(Section):
     account: Name | None = None  # the owner's word for one of several accounts
 
 
+class OfProgram(Section):
+    read: Many[Place] = ()
+    write: Many[Place] = ()
+
+
 class McpServer(Section):
     command: str | None = None
     args: Many[str] = ()
@@ -146,6 +151,7 @@ class McpServer(Section):
     url: Url | None = None
     transport: Literal["http", "sse"] = "http"
     headers: Mapping[str, Secret] = Field(default_factory=dict)
+    sandbox: OfProgram | Literal["off"] = OfProgram()
 
     @model_validator(mode="after")
     def _one_way(self) -> McpServer:

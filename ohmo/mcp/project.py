@@ -11,7 +11,7 @@ from pathlib import Path
 from ohmo.content import Unfit, content_of
 from ohmo.contracts.mcp import PROJECT_FILE
 from ohmo.contracts.trust import Candidate, Trusts
-from ohmo.mcp.written import Ground, Look, servers_in
+from ohmo.mcp.written import WALLED, Ground, Look, servers_in
 
 
 class ProjectFile:
@@ -31,7 +31,7 @@ class ProjectFile:
         found = await asyncio.to_thread(self._bytes)
         if not isinstance(found, tuple) or await self._trusted(found[0]):
             return []
-        may = "starts programs and reaches servers for tools, as it says"
+        may = f"starts programs ({WALLED}) and reaches servers for tools, as it says"
         where = str(self._folder)
         return [Candidate("mcp", where, found[0], f"{where}/{PROJECT_FILE}", may)]
 
@@ -68,6 +68,7 @@ class ProjectFile:
 
     def _read(self, data: bytes) -> Look:
         place = str(self._folder / PROJECT_FILE)
-        ground = Ground(place, self._folder, self._environ, self._taken)
+        of = sha256(str(self._folder).encode()).hexdigest()[:16]
+        ground = Ground(place, self._folder, self._environ, self._taken, of=of)
         found, notes = servers_in(data, ground)
-        return Look(found, sha256(str(self._folder).encode()).hexdigest()[:16], notes)
+        return Look(found, of, notes)

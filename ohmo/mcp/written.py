@@ -11,8 +11,11 @@ from typing import Annotated, Any, Literal, Protocol, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from channels.record import record
+from ohmo.contracts.sandbox import Terms
 from ohmo.mcp.contract import Endpoint
 
+#: For who allows it: what a program of a project or plugin may.
+WALLED = "in the sandbox, with the workspace and the network"
 _MOST = 32  # servers of one file
 _LONGEST = 52  # characters of a name, so that those of its tools are what every endpoint takes
 _NAME = re.compile(r"[A-Za-z0-9](?:_?[A-Za-z0-9-]){0,31}")
@@ -42,13 +45,16 @@ class Lender(Protocol):
 class Ground:
     """Where a file of servers stands. ``place``: how it is named to people; ``folder``: where its
     programs start; ``environ``: all that a program of it is given, and all that variables in it may
-    stand for; ``taken``: names of the configuration's own servers; ``prefix``: of the others."""
+    stand for; ``taken``: names of the configuration's own servers; ``prefix``: of the others;
+    ``plugin``: the folder of the one that brings it; ``of``: what tells its servers from others."""
 
     place: str
     folder: Path
     environ: Mapping[str, str]
     taken: Collection[str] = ()
     prefix: str = ""
+    plugin: str = ""
+    of: str = "plugins"
 
 
 class _Written(BaseModel):
@@ -115,6 +121,12 @@ def _endpoint(written_name: str, row: object, ground: Ground) -> Endpoint | str:
             env={**ground.environ, **_all_filled(written.env, ground.environ)},
             url=_filled(written.url or "", ground.environ),
             headers=_all_filled(written.headers, ground.environ),
+            terms=Terms(
+                f"the MCP server {name}",
+                network=True,
+                plugin=ground.plugin,
+                cache=f"{ground.of}-{name}",
+            ),
         )
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
@@ -133,7 +145,8 @@ def shown(endpoint: Endpoint, given: Mapping[str, str]) -> str:
         f"{key}={value}" for key, value in (endpoint.env or {}).items() if given.get(key) != value
     ]
     told = [f"with the header {key}" for key in endpoint.headers or {}]
-    return " ".join([*more, *endpoint.argv] if endpoint.argv else [endpoint.url, *told])
+    words = [*more, *endpoint.argv, f"({WALLED})"] if endpoint.argv else [endpoint.url, *told]
+    return " ".join(words)
 
 
 def _filled(text: str, environ: Mapping[str, str]) -> str:

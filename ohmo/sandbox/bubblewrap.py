@@ -87,9 +87,12 @@ def _mounts(cage: Cage, kept: dict[Path, int]) -> Iterator[str]:
     ways |= dict.fromkeys(cage.write, "--bind")
     bare = {path for path in ways if _inside(path, cage) or path in cage.named} - kept.keys()
     ways = {path: way for path, way in ways.items() if path not in bare}
-    # A folder that holds a protected place is a mount of its own, else it could be moved away.
-    ways |= {path: "--bind" for path in kept if path not in ways}
+    # A folder that holds a protected place is a mount of its own, else it could be moved away; but
+    # not one on the way to what is read below what is hidden.
+    between = {path for path in kept if set(cage.hide).isdisjoint(path.parents)}
+    ways |= {path: "--bind" for path in between if path not in ways}
     ways |= dict.fromkeys(cage.hide, "")
+    closed: list[Path] = []
     for path in sorted(ways, key=lambda path: len(path.parts)):
         way = ways[path]
         shown = [above for above in path.parents if ways.get(above)]
@@ -98,11 +101,14 @@ def _mounts(cage: Cage, kept: dict[Path, int]) -> Iterator[str]:
         elif path.is_symlink():
             continue  # put there since: nothing can be mounted on it, and what it leads to decides
         elif path.is_dir() and shown:
-            yield from ("--tmpfs", str(path), "--remount-ro", str(path))
+            closed.append(path)  # in the end: something below it may be shown
+            yield from ("--tmpfs", str(path))
         elif shown:
             with suppress(OSError):
                 path.lstat()
                 yield from ("--ro-bind", os.devnull, str(path))
+    for path in closed:
+        yield from ("--remount-ro", str(path))
 
 
 def _none(fd: int, name: str) -> bool:
