@@ -123,7 +123,7 @@ class Acting:
             spill.unlink(missing_ok=True)
         raw = _raw(ended, hook)
         if cage is not None and (raw.problem or raw.code not in (0, 2)):
-            return replace(raw, err=f"{raw.err.strip()[:_LAST]}{_CAGED}")
+            return replace(raw, err=f"{raw.err.strip()[-_LAST:]}{_CAGED}")
         return raw
 
     async def _cage(

@@ -162,7 +162,7 @@ def _walled(action: Action, entry: Mapping[str, Any]) -> Action:
         if key not in ("read", "write") or not isinstance(row, list):
             raise _Wrong("sandbox", "expected off, or read and write with lists of places")
         places[key] = tuple(map(str, cast("list[Any]", row)))
-    return replace(action, terms=Terms(**places))
+    return replace(action, terms=Terms(read=places.get("read", ()), write=places.get("write", ())))
 
 
 def _seed(entry: Mapping[str, Any], file: str, number: int) -> Hook | None:

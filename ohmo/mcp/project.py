@@ -11,7 +11,7 @@ from pathlib import Path
 from ohmo.content import Unfit, content_of
 from ohmo.contracts.mcp import PROJECT_FILE
 from ohmo.contracts.trust import Candidate, Trusts
-from ohmo.mcp.written import WALLED, Ground, Look, servers_in
+from ohmo.mcp.written import Ground, Look, servers_in
 
 
 class ProjectFile:
@@ -31,7 +31,8 @@ class ProjectFile:
         found = await asyncio.to_thread(self._bytes)
         if not isinstance(found, tuple) or await self._trusted(found[0]):
             return []
-        may = f"starts programs ({WALLED}) and reaches servers for tools, as it says"
+        walled = "in the sandbox, with the workspace and the network"
+        may = f"starts programs ({walled}) and reaches servers for tools, as it says"
         where = str(self._folder)
         return [Candidate("mcp", where, found[0], f"{where}/{PROJECT_FILE}", may)]
 

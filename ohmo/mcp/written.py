@@ -14,8 +14,6 @@ from channels.record import record
 from ohmo.contracts.sandbox import Terms
 from ohmo.mcp.contract import Endpoint
 
-#: For who allows it: what a program of a project or plugin may.
-WALLED = "in the sandbox, with the workspace and the network"
 _MOST = 32  # servers of one file
 _LONGEST = 52  # characters of a name, so that those of its tools are what every endpoint takes
 _NAME = re.compile(r"[A-Za-z0-9](?:_?[A-Za-z0-9-]){0,31}")
@@ -145,8 +143,7 @@ def shown(endpoint: Endpoint, given: Mapping[str, str]) -> str:
         f"{key}={value}" for key, value in (endpoint.env or {}).items() if given.get(key) != value
     ]
     told = [f"with the header {key}" for key in endpoint.headers or {}]
-    words = [*more, *endpoint.argv, f"({WALLED})"] if endpoint.argv else [endpoint.url, *told]
-    return " ".join(words)
+    return " ".join([*more, *endpoint.argv] if endpoint.argv else [endpoint.url, *told])
 
 
 def _filled(text: str, environ: Mapping[str, str]) -> str:

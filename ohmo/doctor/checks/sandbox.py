@@ -1,4 +1,4 @@
-"""Whether the walls around commands hold here: tried, not looked up."""
+"""Whether the walls around commands, hooks and MCP servers hold here: tried, not looked up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ def holds(facts: Facts, config: Config) -> Finding:
     standing = facts.machine.walls(config, facts.environ)
     if lacking := standing.lacking(wanted=config.permissions.caged):
         return problem(lacking, "install the package bubblewrap; docs/sandbox.md says more")
-    if standing.backend == "none" or standing.why:
+    if standing.backend == "none":
+        line = f"{standing.words}: commands, hooks and MCP servers run without walls"
+        return note(line, "docs/sandbox.md says what that means")
+    if standing.why:
         return note(standing.words, "docs/sandbox.md says what that means")
     return ok(standing.words)
 
