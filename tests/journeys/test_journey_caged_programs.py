@@ -38,15 +38,21 @@ def handlers(*words: str) -> dict[str, Any]:
 
 
 def places(top: Path) -> None:
-    for name in (".ssh/id_rsa", ".aws/credentials", ".netrc", "notes.txt", "work/.npmrc"):
-        (top / name).parent.mkdir(exist_ok=True)
+    for name in (".ssh/id_rsa", ".aws/credentials", ".netrc", "notes.txt", "home/cache/else/x"):
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
         (top / name).write_text("secret")
 
 
 async def order(home: Keyboard, top: Path, port: int) -> list[int]:
     """What is tried; the ports."""
-    read = [*(".ssh/id_rsa", ".aws/credentials", ".netrc", "notes.txt", "work/.npmrc")]
-    read += ["home/config.yaml", "home/ohmo.db", "home/run/token", "home/plugins", "home/cache"]
+    read = [*(".ssh/id_rsa", ".aws/credentials", ".netrc", "notes.txt")]
+    read += [
+        "home/config.yaml",
+        "home/ohmo.db",
+        "home/run/token",
+        "home/plugins",
+        "home/cache/else",
+    ]
     write = ["made.txt", "notes.txt", ".bashrc", "home/made.txt", "home/hooks.yaml", "bin/made"]
     write += [f"{folder}/probe.py" for folder in ("bin", "home/plugins/till")]
     ports = [port, await port_of(home)]
