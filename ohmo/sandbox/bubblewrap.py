@@ -87,10 +87,8 @@ def _mounts(cage: Cage, kept: dict[Path, int]) -> Iterator[str]:
     ways |= dict.fromkeys(cage.write, "--bind")
     bare = {path for path in ways if _inside(path, cage) or path in cage.named} - kept.keys()
     ways = {path: way for path, way in ways.items() if path not in bare}
-    # A folder that holds a protected place is a mount of its own, else it could be moved away; but
-    # not one on the way to what is read below what is hidden.
-    between = {path for path in kept if set(cage.hide).isdisjoint(path.parents)}
-    ways |= {path: "--bind" for path in between if path not in ways}
+    # A folder that holds a protected place is a mount of its own, else it could be moved away.
+    ways |= {path: "--bind" for path in kept if path not in ways}
     ways |= dict.fromkeys(cage.hide, "")
     closed: list[Path] = []
     for path in sorted(ways, key=lambda path: len(path.parts)):
@@ -138,8 +136,11 @@ def _within(cage: Cage) -> Iterator[tuple[Path, Path]]:
         for path in (*cage.read, *(each.parent for each in cage.hide)):
             if root in path.parents:
                 found |= {each: root for each in (path, *path.parents) if root in each.parents}
+    hidden = set(cage.hide)
     for path in sorted(found, key=lambda path: len(path.parts)):
-        yield found[path], path
+        # what only leads from what is hidden to what can be read below it is not there
+        if path not in hidden and (path in cage.read or hidden.isdisjoint(path.parents)):
+            yield found[path], path
 
 
 def _opened(root: Path, path: Path, held: ExitStack) -> int | None:
