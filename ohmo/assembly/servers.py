@@ -121,16 +121,15 @@ def _servers(config: Config, bench: Workbench, lenders: Sequence[Any], programs:
 
 
 def _terms(name: str, server: McpServer) -> Terms:
-    what, own = f"the MCP server {name}", server.sandbox
-    if own == "off":
-        return Terms(what, owners=True, off=True)
+    own = server.sandbox
     return Terms(
-        what,
+        f"the MCP server {name}",
         owners=True,
         network=True,
         writes=True,
         read=tuple(map(str, own.read)),
         write=tuple(map(str, own.write)),
+        off=own.off,
         cache=name,
     )
 

@@ -251,7 +251,7 @@ def _bare(config: Config) -> Iterator[Risk]:
     if config.sandbox.backend == "none":
         return
     own = read_file(config.home.root / OWN_FILE, OWN_FILE) or HookFile()
-    servers = [name for name, each in config.mcp.items() if each.sandbox == "off"]
+    servers = [name for name, each in config.mcp.items() if each.sandbox.off]
     names = [f"the MCP server {name}" for name in servers]
     names += [
         f"the hook {hook.name}"

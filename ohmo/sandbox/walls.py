@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import shutil
 import sys
@@ -152,6 +153,7 @@ class Walls:
     async def standing(self) -> Standing:
         """Finds it when nobody has, and again where a trial took too long."""
         if self._finding is None or self._overdue():
+            self._due = math.inf  # one at a time
             self._finding = asyncio.create_task(self._find(), name="sandbox-probe")
         return await asyncio.shield(self._finding)
 
@@ -265,7 +267,6 @@ class Walls:
                 shutil.rmtree(folder, ignore_errors=True)
 
     async def _find(self) -> Standing:
-        self._due = time.monotonic() + 1e9  # one at a time
         self._standing = standing = await self._found()
         self._due = time.monotonic() + _AGAIN * 2**self._trials
         self._trials += 1
