@@ -52,10 +52,10 @@ async def measured(backend: str, folder: Path) -> float:
     written = {"workspace": str(work), "sandbox": {"backend": backend}}
     (home / "config.yaml").write_text(yaml.safe_dump(written))
     environ = {**os.environ, "OHMO_HOME": str(home)}
-    walls, make = walls_of(load(environ=environ), environ, None, told)
-    if backend not in ("none", (await walls.standing()).backend):
+    walled = walls_of(load(environ=environ), environ, None, told)
+    if backend not in ("none", (await walled.walls.standing()).backend):
         return 0.0
-    programs = make()
+    programs = walled.programs()
     acting = Acting(home / "events", environ, None, programs)
     runner = ProcessRunner(sandbox=programs)
     worst = 0.0

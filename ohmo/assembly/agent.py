@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from channels.contract import Address, Clock
 from channels.record import record
@@ -18,7 +18,7 @@ from ohmo.assembly.checkpoints import around_turns
 from ohmo.assembly.plugins import Brought
 from ohmo.assembly.servers import build_servers, waiting_servers
 from ohmo.assembly.tool_systems import systems_of
-from ohmo.assembly.walls import host_of
+from ohmo.assembly.walls import Walled, host_of
 from ohmo.checkpoints.folders import Folders
 from ohmo.config.load import Config
 from ohmo.context.rules import repository_of
@@ -46,7 +46,6 @@ from ohmo.processes.job import ProcessRunner
 from ohmo.providers import build
 from ohmo.providers.build import endpoint_of
 from ohmo.providers.model_list import has, in_words
-from ohmo.sandbox.walls import Walls
 from ohmo.skills.shelf import BUNDLED, Place, Skills, no_plugins
 from ohmo.tools.catalogue import catalogue, load_tools, with_strangers
 from ohmo.tools.workbench import BackgroundJobs, Limits, Workbench
@@ -140,12 +139,11 @@ def build_agent(
     folders: Folders,
     hooks: HookRoom | None = None,
     brought: Brought | None = None,
-    walls: Walls,
-    programs: Callable[[], Any],
+    walled: Walled,
 ) -> AgentParts:
     """``call``: asks the model for the steps of turns, ``ask`` for the rest. ``environ``: that of
     ``finding_programs``. ``cron``: makes jobs. ``largest``: bytes of a file a place can show."""
-    host = host_of(config, environ)
+    host, walls = host_of(config, environ), walled.walls
     policies = Policies(snapshot_of(config), host, walls, build_projects(config, store))
     bench = Workbench(
         config.home.spill,
@@ -164,7 +162,7 @@ def build_agent(
         skills=skills,
         steps=store.steps,
     )
-    servers = build_servers(config, bench, store, brought, programs)
+    servers = build_servers(config, bench, store, brought, walled.programs)
     tools, skipped = with_strangers(load_tools(bench), bench, () if config.safe else None)
     toolbox = catalogue(tools, servers)
     gate = LayeredGate(policies.judging, store.grants)

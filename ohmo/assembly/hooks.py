@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from ohmo.assembly.agent import redactor
 from ohmo.assembly.deps import Deps
@@ -87,9 +87,9 @@ class HooksOnDemand:
 
 
 def build_hook_room(
-    deps: Deps, model: Model, ask: AskOnce, brought: Brought | None, programs: Callable[[], Any]
+    deps: Deps, model: Model, ask: AskOnce, brought: Brought | None
 ) -> HookRoom | None:
-    """None: the house starts without. ``programs``: makes what stands around those of hooks."""
+    """None: the house starts without."""
     config, store = deps.config, deps.store
     if config.safe:
         return None
@@ -107,7 +107,7 @@ def build_hook_room(
         environ = deps.environment.commands
         more = () if brought is None else (brought.hooks,)
         files = (store, deps.notices.tell, begins, *more)
-        redact = redactor(config)
-        return build(config.home.root, environ, asking, present, redact, files, programs())
+        walled = (redactor(config), files, deps.walled.programs())
+        return build(config.home.root, environ, asking, present, *walled)
 
     return HooksOnDemand(deps, make, brought)

@@ -154,7 +154,6 @@ async def build_house(
     call, ask = asking(deps, model, environment.call)
     tell = deps.notices.tell
     brought = orders.brought = await build_plugins(config, environment.commands, store, tell)
-    walls, programs = walls_of(config, environment.commands, environment.began, tell)
     agent = build_agent(
         config,
         model,
@@ -169,10 +168,9 @@ async def build_house(
         memory=build_memory(config, environment.commands, environment.clock),
         skills=build_skills(config, environment.commands, store, brought),
         folders=build_folders(config, environment.commands, store, environment.ambient),
-        hooks=build_hook_room(deps, model, ask, brought, programs),
+        hooks=build_hook_room(deps, model, ask, brought),
         brought=brought,
-        walls=walls,
-        programs=programs,
+        walled=deps.walled,
     )
     await agent.policies.projects.refresh()
     return _build(deps, wired, agent, clockwork, questions, warnings, sent)
@@ -308,4 +306,5 @@ def _deps(
     cards = routed(notices.owner_place, job_people)
     granting = Granting(store.thread, environment.new_id, environment.clock)
     approvals = Approvals(store, cards, granting, environment.new_id, environment.failpoint)
-    return Deps(config, environment, store, bus, access, notices, connections, approvals)
+    walled = walls_of(config, environment.commands, environment.began, notices.tell)
+    return Deps(config, environment, store, bus, access, notices, connections, approvals, walled)

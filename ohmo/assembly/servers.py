@@ -109,7 +109,15 @@ def _servers(config: Config, bench: Workbench, lenders: Sequence[Any], programs:
                     key: config.vault.reveal(secret) for key, secret in server.headers.items()
                 },
                 login=login_of(config.home.root, name) if server.url else None,
-                terms=_terms(name, server),
+                terms=Terms(
+                    f"the MCP server {name}",
+                    owners=True,
+                    network=True,
+                    read=tuple(map(str, server.sandbox.read)),
+                    write=tuple(map(str, server.sandbox.write)),
+                    off=server.sandbox.off,
+                    cache=name,
+                ),
             )
 
         return kind, endpoint
@@ -118,20 +126,6 @@ def _servers(config: Config, bench: Workbench, lenders: Sequence[Any], programs:
     endpoints = {name: endpoint_of(name, server) for name, server in config.mcp.items()}
     state = config.home.root / "state" / "mcp"
     return make(endpoints, state, _finish(bench), lenders=lenders, programs=programs)
-
-
-def _terms(name: str, server: McpServer) -> Terms:
-    own = server.sandbox
-    return Terms(
-        f"the MCP server {name}",
-        owners=True,
-        network=True,
-        writes=True,
-        read=tuple(map(str, own.read)),
-        write=tuple(map(str, own.write)),
-        off=own.off,
-        cache=name,
-    )
 
 
 def _finish(bench: Workbench) -> Callable[..., Any]:

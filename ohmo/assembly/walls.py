@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import ohmo
+from channels.record import record
 from ohmo.config.load import Config
 from ohmo.discovery import load
 from ohmo.permissions.cages import may_be_opened
@@ -19,6 +20,15 @@ from ohmo.permissions.sensitive_paths import FsCache
 from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE
 from ohmo.sandbox.walls import CageSettings, Standing, Walls
 from ohmo.shell.parsing import DEFAULT_PATH
+
+
+@record
+class Walled:
+    """``programs``: makes what is around hooks and MCP servers, with the first of them
+    (``ohmo.contracts.sandbox.Programs``)."""
+
+    walls: Walls
+    programs: Callable[[], Any]
 
 
 def host_of(config: Config, environ: Mapping[str, str]) -> Host:
@@ -54,12 +64,10 @@ def walls_of(
     environ: Mapping[str, str],
     began: datetime | None,
     tell: Callable[[str, str], Awaitable[object]],
-) -> tuple[Walls, Callable[[], Any]]:
-    """And what makes those of hooks and MCP servers (``ohmo.contracts.sandbox.Programs``), with the
-    first of them."""
+) -> Walled:
     host = host_of(config, environ)
     walls = build_walls(config, host, began)
-    return walls, partial(_programs, config, host, walls, tell)
+    return Walled(walls, partial(_programs, config, host, walls, tell))
 
 
 def _programs(

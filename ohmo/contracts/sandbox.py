@@ -50,14 +50,13 @@ class Launch:
 @record
 class Terms:
     """Under which a program runs that somebody wrote down: a hook, an MCP server. ``owners``: the
-    owner did, so its words open what they name, ``writes``: folders also to write; else
-    ``read``, ``write`` and ``off`` (no walls) mean nothing. ``plugin``: the folder of the one that
-    brings it. ``cache``: how the folder is called that lasts for it, "": none does."""
+    owner did, so its words open what they name; else ``read``, ``write`` and ``off`` (no walls)
+    mean nothing. ``plugin``: the folder of the one that brings it. ``cache``: of a server, how the
+    folder is called that lasts for it."""
 
     what: str = ""
     owners: bool = False
     network: bool = False
-    writes: bool = False
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     off: bool = False

@@ -251,13 +251,9 @@ def _bare(config: Config) -> Iterator[Risk]:
     if config.sandbox.backend == "none":
         return
     own = read_file(config.home.root / OWN_FILE, OWN_FILE) or HookFile()
-    servers = [name for name, each in config.mcp.items() if each.sandbox.off]
-    names = [f"the MCP server {name}" for name in servers]
-    names += [
-        f"the hook {hook.name}"
-        for hook in own.hooks
-        if isinstance(hook.action, Program) and hook.action.terms.off
-    ]
+    names = [f"the MCP server {name}" for name, each in config.mcp.items() if each.sandbox.off]
+    programs = [(hook.name, hook.action) for hook in own.hooks if isinstance(hook.action, Program)]
+    names += [f"the hook {name}" for name, action in programs if action.terms.off]
     close = "open what it needs instead: sandbox: {read: [PLACE], write: [PLACE]}"
     for name in names:
         yield Risk("unwalled", "medium", f"{name} runs without walls (sandbox: off)", close)

@@ -12,14 +12,13 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
-from ohmo.contracts.sandbox import Launch
 from ohmo.mcp.contract import Endpoint, ServerFailed
 from ohmo.processes.process_tree import MARK, descendants, send, send_group, sweep
 
@@ -110,8 +109,19 @@ async def program(endpoint: Endpoint, complaints: Complaints) -> AsyncGenerator[
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)
             raise ServerFailed(f"{endpoint.argv[0]} cannot be started: {why}") from None
-        async with _streams(process, lifeline, complaints) as streams:
-            yield streams
+        to_us, ours = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        to_it, theirs = anyio.create_memory_object_stream[SessionMessage](0)
+        tasks = [
+            asyncio.create_task(_read(process, to_us)),
+            asyncio.create_task(_write(process, theirs)),
+            asyncio.create_task(_drain(process.stderr, complaints.hear)),
+        ]
+        try:
+            yield ours, to_it
+        finally:
+            await _end(process, tasks, lifeline)
+            for stream in (to_us, ours, to_it, theirs):
+                stream.close()
 
 
 async def _started(
@@ -119,74 +129,36 @@ async def _started(
 ) -> tuple[Process, ExitStack]:
     """And what ends it when it is closed. Raises OSError, ValueError."""
     lifeline = held.enter_context(ExitStack())
-    programs = endpoint.programs
-    cage = None
-    if programs is not None:
-        cage = await programs.cage(endpoint.argv, endpoint.cwd, endpoint.terms)
+    argv, cwd, programs = endpoint.argv, endpoint.cwd, endpoint.programs
+    cage = await programs.cage(argv, cwd, endpoint.terms) if programs is not None else None
     if programs is None or cage is None:
-        return await _spawned(endpoint.argv, endpoint.cwd, environ), lifeline
+        return await _spawned(argv, cwd, environ), lifeline
     complaints.caged = True
-    launch = await held.enter_async_context(programs.launch(endpoint.argv, endpoint.cwd, cage))
+    launch = await held.enter_async_context(programs.launch(argv, cwd, cage))
+    rules: dict[str, Any] = dict(launch.rules)
+    rules["rlimits"] = {**rules["rlimits"], "NPROC": rules["rlimits"]["NPROC"] + _LATER}
+    env = {**environ, **launch.env}
+    order = {"argv": launch.argv, "cwd": str(cwd), "env": env, "fds": launch.fds, "rules": rules}
     with ExitStack() as passed:
-        order = os.memfd_create("order")
-        passed.callback(os.close, order)
-        with os.fdopen(os.dup(order), "wb") as file:
-            file.write(_order(endpoint, environ, launch))
-        os.lseek(order, 0, os.SEEK_SET)
+        told = os.memfd_create("order")
+        passed.callback(os.close, told)
+        with os.fdopen(os.dup(told), "wb") as file:
+            file.write(json.dumps(order).encode())
+        os.lseek(told, 0, os.SEEK_SET)
         theirs, ours = os.pipe()
         passed.callback(os.close, theirs)
         lifeline.callback(os.close, ours)
-        words = (sys.executable, "-I", "-S", "-c", _BOOT, _ROOT, str(order), str(theirs))
-        fds = (order, theirs, *launch.fds)
+        words = (sys.executable, "-I", "-S", "-c", _BOOT, _ROOT, str(told), str(theirs))
+        fds = (told, theirs, *launch.fds)
         return await _spawned(words, Path("/"), {"LANG": "C.UTF-8"}, fds), lifeline
-
-
-def _order(endpoint: Endpoint, environ: dict[str, str], launch: Launch) -> bytes:
-    rules: dict[str, Any] = dict(launch.rules)
-    limits = {**rules["rlimits"], "NPROC": rules["rlimits"]["NPROC"] + _LATER}
-    order = {
-        "argv": launch.argv,
-        "cwd": str(endpoint.cwd),
-        "env": {**environ, **launch.env},
-        "fds": launch.fds,
-        "rules": {**rules, "rlimits": limits},
-    }
-    return json.dumps(order).encode()
 
 
 async def _spawned(
     argv: tuple[str, ...], cwd: Path, env: dict[str, str], fds: tuple[int, ...] = ()
 ) -> Process:
-    return await asyncio.create_subprocess_exec(
-        *argv,
-        cwd=cwd,
-        env=env,
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=PIPE,
-        start_new_session=True,
-        pass_fds=fds,
-        limit=MOST_BYTES,
-    )
-
-
-@asynccontextmanager
-async def _streams(
-    process: Process, lifeline: ExitStack, complaints: Complaints
-) -> AsyncGenerator[Streams]:
-    to_us, ours = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    to_it, theirs = anyio.create_memory_object_stream[SessionMessage](0)
-    tasks = [
-        asyncio.create_task(_read(process, to_us)),
-        asyncio.create_task(_write(process, theirs)),
-        asyncio.create_task(_drain(process.stderr, complaints.hear)),
-    ]
-    try:
-        yield ours, to_it
-    finally:
-        await _end(process, tasks, lifeline)
-        for stream in (to_us, ours, to_it, theirs):
-            stream.close()
+    pipes = {"stdin": PIPE, "stdout": PIPE, "stderr": PIPE, "limit": MOST_BYTES}
+    more = {"cwd": cwd, "env": env, "start_new_session": True, "pass_fds": fds}
+    return await asyncio.create_subprocess_exec(*argv, **cast("dict[str, Any]", pipes | more))
 
 
 async def _read(

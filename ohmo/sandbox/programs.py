@@ -103,7 +103,7 @@ class Programs:
                 keys[key].append(place)
         for path in filter(None, map(self._absolute, _words(argv))):
             if path.is_dir():
-                kind = "write" if terms.writes else "read"
+                kind = "write" if terms.cache else "read"
                 keys[kind] += filter(self._may, [Path(os.path.realpath(path))])
                 continue
             for file in dict.fromkeys((path, Path(os.path.realpath(path)))):

@@ -95,7 +95,8 @@ class Standing:
             rest = "".join(f"; not {each}" for each in self.why)
             return f"sandbox: {self.backend}, {self.tried} ways out of it lead nowhere{rest}"
         if not self.fell:
-            return "sandbox: none, " + ("; ".join(self.why) or "as sandbox.backend says")
+            why = "; ".join(self.why) or "as sandbox.backend says"
+            return f"sandbox: none, {why}: commands, hooks and MCP servers run without walls"
         return (
             f"no sandbox holds here ({'; '.join(self.why)}): what may change something is asked,"
             " whatever rules and mode say, and hooks and MCP servers run without walls;"

@@ -147,8 +147,8 @@ async def _said(event: HookEvent, written: Mapping[str, Any]) -> list[dict[str, 
     async def tell(_: str, line: str) -> None:
         click.echo(line, err=True)
 
-    _, programs = walls_of(config, environ, None, tell)
-    acting = Acting(config.home.root / "spill" / "hooks", environ, None, programs())
+    walled = walls_of(config, environ, None, tell)
+    acting = Acting(config.home.root / "spill" / "hooks", environ, None, walled.programs())
     rows: list[dict[str, Any]] = []
     for hook in file.hooks if file is not None else ():
         if not concerns(hook, what):

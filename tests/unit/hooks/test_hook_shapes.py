@@ -240,7 +240,12 @@ def test_the_examples_that_ship_can_be_read() -> None:
 def test_only_a_program_has_walls_to_open_and_only_in_the_owners_file_they_are(
     tmp_path: Path,
 ) -> None:
-    text = "hooks:\n  - {on: turn_end, command: x, sandbox: {read: [~/a, /b], write: [/c]}}\n  - {on: turn_end, name: y, command: y, sandbox: off}\n  - {on: turn_end, name: z, command: z}\n"
+    rows = (
+        "command: x, sandbox: {read: [~/a, /b], write: [/c]}",
+        "name: y, command: y, sandbox: off",
+        "name: z, command: z",
+    )
+    text = "hooks:\n" + "".join(f"  - {{on: turn_end, {row}}}\n" for row in rows)
     file = tmp_path / "hooks.yaml"
     file.write_text(text)
     owned = read_file(file, "hooks.yaml")

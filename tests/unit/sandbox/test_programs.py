@@ -85,7 +85,7 @@ async def test_a_program_of_the_owner_finds_its_parts_and_what_its_words_name(ro
             place in (await room.cage("/bin/sh", "-c", f'exec "{word}"; true')).read
             or word[0] in "-~"
         )
-    written = (await room.cage("x", str(data), terms=replace(OWNERS, writes=True))).write
+    written = (await room.cage("x", str(data), terms=replace(OWNERS, cache="x"))).write
     assert data in written
     assert data not in (await room.cage("x", str(data))).write
     assert (await room.cage("x")).network == "on"
@@ -114,8 +114,8 @@ async def test_nobody_opens_what_is_sensitive_and_others_open_nothing(room: Room
     random.seed(17)
     for _ in range(120):
         argv = tuple(random.sample(words, random.randint(1, 6)))
-        cage = await room.cage(*argv, terms=replace(OWNERS, writes=random.random() < 0.5))
-        opened = {*cage.read, *cage.write} - {*bare.read, *bare.write}
+        cage = await room.cage(*argv, terms=replace(OWNERS, cache=random.choice(["", "x"])))
+        opened = {*cage.read, *cage.write} - {*bare.read, *bare.write, root / "cache/servers/x"}
         assert not opened & set(closed), argv
         assert not [each for each in opened if (home / ".ssh") in each.parents], argv
         assert not [each for each in opened if root in each.parents], argv
@@ -155,7 +155,10 @@ async def test_what_is_read_below_what_is_hidden_is_there_and_nothing_beside_it(
         settings = replace(ground.walls._settings, root=root)
         kept = Walls(settings)
         cage = await kept.cage(ground.work, (shown.parent,))
-        script = f"cat {shown}; ls {root} {root}/cache/plugins; cat {root}/ohmo.db {root}/cache/plugins/other; echo y > {shown}; echo y > {root}/cache/new; echo y > {root}/new; true"
+        script = f"cat {shown}; ls {root} {root}/cache/plugins; cat {root}/ohmo.db {root}/cache/plugins/other; true"
+        script += "".join(
+            f"; echo y > {each}" for each in (shown, root / "cache/new", root / "new")
+        )
         ended = await ground.run(script, cage=cage)
         out = ended.output.out.head.decode()
         assert out.startswith("x"), ended
