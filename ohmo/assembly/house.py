@@ -122,8 +122,7 @@ async def build_house(
     warnings: tuple[str, ...],
     sent: Sent | None = None,
 ) -> House:
-    """Reads who is known; everything else waits for the daemon. ``sent``: who is told how each
-    delivery went."""
+    """Reads who is known and starts nothing. ``sent``: who is told how each delivery went."""
     job_people = JobPeople()
     questions = OpenQuestions(store)
     orders = _Ordered(commands())
