@@ -18,7 +18,7 @@ from ohmo.contracts.errors import OhmoError
 from ohmo.contracts.hooks import Hooked
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.provider import AskOnce, ModelRequest, Payer, Section
-from ohmo.contracts.sandbox import Cage, Programs
+from ohmo.contracts.sandbox import Programs
 from ohmo.hooks.answer import Raw
 from ohmo.hooks.hook import SHELL, Endpoint, Hook, Program, Prompt
 from ohmo.hooks.payload import file_of, filled, told
@@ -92,7 +92,10 @@ class Acting:
         plugin = {"CLAUDE_PLUGIN_ROOT": program.plugin} if program.plugin else {}
         if plugin and argv[: len(SHELL)] != SHELL:  # no shell fills it in
             argv = tuple(word.replace(_PLUGIN, program.plugin) for word in argv)
-        cage = await self._cage(hook, program, argv, what.cwd)
+        cage = None
+        if self._programs is not None:
+            terms = replace(program.terms, what=f"the hook {hook.name}", plugin=program.plugin)
+            cage = await self._programs.cage(argv, what.cwd, terms)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         event = self._folder / f"{secrets.token_hex(8)}.json"
         spill = event.with_suffix(".txt")
@@ -125,15 +128,6 @@ class Acting:
         if cage is not None and (raw.problem or raw.code not in (0, 2)):
             return replace(raw, err=f"{raw.err.strip()[-_LAST:]}{_CAGED}")
         return raw
-
-    async def _cage(
-        self, hook: Hook, program: Program, argv: tuple[str, ...], cwd: Path
-    ) -> Cage | None:
-        """Raises OSError."""
-        if self._programs is None:
-            return None
-        terms = replace(program.terms, what=f"the hook {hook.name}", plugin=program.plugin)
-        return await self._programs.cage(argv, cwd, terms)
 
     async def _post(self, hook: Hook, endpoint: Endpoint, what: Hooked) -> Raw:
         def value(name: re.Match[str]) -> str:

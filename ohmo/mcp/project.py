@@ -69,7 +69,6 @@ class ProjectFile:
 
     def _read(self, data: bytes) -> Look:
         place = str(self._folder / PROJECT_FILE)
-        of = sha256(str(self._folder).encode()).hexdigest()[:16]
-        ground = Ground(place, self._folder, self._environ, self._taken, of=of)
+        ground = Ground(place, self._folder, self._environ, self._taken)
         found, notes = servers_in(data, ground)
-        return Look(found, of, notes)
+        return Look(found, sha256(str(self._folder).encode()).hexdigest()[:16], notes)

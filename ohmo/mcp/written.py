@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, cast
 
@@ -44,7 +45,7 @@ class Ground:
     """Where a file of servers stands. ``place``: how it is named to people; ``folder``: where its
     programs start; ``environ``: all that a program of it is given, and all that variables in it may
     stand for; ``taken``: names of the configuration's own servers; ``prefix``: of the others;
-    ``plugin``: the folder of the one that brings it; ``of``: what tells its servers from others."""
+    ``plugin``: the folder of the one that brings it."""
 
     place: str
     folder: Path
@@ -52,7 +53,6 @@ class Ground:
     taken: Collection[str] = ()
     prefix: str = ""
     plugin: str = ""
-    of: str = "plugins"
 
 
 class _Written(BaseModel):
@@ -110,6 +110,7 @@ def _endpoint(written_name: str, row: object, ground: Ground) -> Endpoint | str:
         if (written.command is None) == (written.url is None):
             return "is left out: give either command (a program) or url (a server)"
         argv = (written.command, *written.args) if written.command is not None else ()
+        of = sha256(ground.place.encode()).hexdigest()[:16]  # whose servers share no cache
         remote = "sse" if written.type == "sse" else "http"
         return Endpoint(
             name,
@@ -120,10 +121,7 @@ def _endpoint(written_name: str, row: object, ground: Ground) -> Endpoint | str:
             url=_filled(written.url or "", ground.environ),
             headers=_all_filled(written.headers, ground.environ),
             terms=Terms(
-                f"the MCP server {name}",
-                network=True,
-                plugin=ground.plugin,
-                cache=f"{ground.of}-{name}",
+                f"the MCP server {name}", network=True, plugin=ground.plugin, cache=f"{of}-{name}"
             ),
         )
     except ValidationError as error:

@@ -196,7 +196,8 @@ async def test_what_the_owner_opens_is_there_and_its_cache_lasts(
     ) as home:
         await becomes(home.daemon, "shop", "connected")
         assert (home.work / "told").read_text() == "data keys notes.txt x"
-        assert await home.daemon.stop() == 0
+        await home.daemon.kill()
+        assert await home.daemon.left_behind() == []
         await home.daemon.start()
         await becomes(home.daemon, "shop", "connected")
         assert (home.work / "told").read_text() == "data keys notes.txt xx"
