@@ -18,7 +18,7 @@ from ohmo.assembly.checkpoints import around_turns
 from ohmo.assembly.plugins import Brought
 from ohmo.assembly.servers import build_servers, waiting_servers
 from ohmo.assembly.tool_systems import systems_of
-from ohmo.assembly.walls import build_walls
+from ohmo.assembly.walls import Walled, host_of
 from ohmo.checkpoints.folders import Folders
 from ohmo.config.load import Config
 from ohmo.context.rules import repository_of
@@ -38,7 +38,7 @@ from ohmo.memory.desk import Memory, MemorySettings
 from ohmo.memory.tidying import Tidying
 from ohmo.permissions.gate import LayeredGate
 from ohmo.permissions.policies import Policies
-from ohmo.permissions.policy import Host, sensitive_of, snapshot_of
+from ohmo.permissions.policy import sensitive_of, snapshot_of
 from ohmo.permissions.project_settings import ProjectSettings
 from ohmo.permissions.trial import Trial
 from ohmo.plugins.shelf import Plugins
@@ -139,12 +139,11 @@ def build_agent(
     folders: Folders,
     hooks: HookRoom | None = None,
     brought: Brought | None = None,
+    walled: Walled,
 ) -> AgentParts:
     """``call``: asks the model for the steps of turns, ``ask`` for the rest. ``environ``: that of
     ``finding_programs``. ``cron``: makes jobs. ``largest``: bytes of a file a place can show."""
-    home = Path(environ.get("HOME", "~")).expanduser()
-    host = Host(home, config.home.root, environ["PATH"])
-    walls = build_walls(config, host)
+    host, walls = host_of(config, environ), walled.walls
     policies = Policies(snapshot_of(config), host, walls, build_projects(config, store))
     bench = Workbench(
         config.home.spill,
@@ -163,11 +162,11 @@ def build_agent(
         skills=skills,
         steps=store.steps,
     )
-    servers = build_servers(config, bench, store, brought)
+    servers = build_servers(config, bench, store, brought, walled.programs)
     tools, skipped = with_strangers(load_tools(bench), bench, () if config.safe else None)
     toolbox = catalogue(tools, servers)
     gate = LayeredGate(policies.judging, store.grants)
-    turns = around_turns(config, folders, home)
+    turns = around_turns(config, folders, host.home)
     executor = Executor(
         toolbox,
         gate,

@@ -21,6 +21,7 @@ from channels.record import record
 from channels.text import wall
 from ohmo.ambient import Ambient, Failpoint, IdSource, NewId, inert
 from ohmo.approvals.answering import Approvals
+from ohmo.assembly.walls import Walled
 from ohmo.bus import MessageBus
 from ohmo.config.load import Config
 from ohmo.contracts.agent import Event
@@ -130,6 +131,7 @@ class Deps:
     notices: Notices
     connections: Connections
     approvals: Approvals
+    walled: Walled
 
     @property
     def trace(self) -> Callable[[str], Awaitable[Trace | None]]:

@@ -107,6 +107,7 @@ def build_hook_room(
         environ = deps.environment.commands
         more = () if brought is None else (brought.hooks,)
         files = (store, deps.notices.tell, begins, *more)
-        return build(config.home.root, environ, asking, present, redactor(config), files)
+        walled = (redactor(config), files, deps.walled.programs())
+        return build(config.home.root, environ, asking, present, *walled)
 
     return HooksOnDemand(deps, make, brought)

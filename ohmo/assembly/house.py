@@ -23,6 +23,7 @@ from ohmo.assembly.hooks import build_hook_room
 from ohmo.assembly.messages import Wired, build_board, build_intake, build_pool, manifests, roles
 from ohmo.assembly.plugins import Brought, build_plugins
 from ohmo.assembly.status import build_status
+from ohmo.assembly.walls import walls_of
 from ohmo.bus import MessageBus
 from ohmo.commands.contract import Command, is_order, listed
 from ohmo.config.channels import open_channels
@@ -121,8 +122,7 @@ async def build_house(
     warnings: tuple[str, ...],
     sent: Sent | None = None,
 ) -> House:
-    """Reads who is known; everything else waits for the daemon. ``sent``: who is told how each
-    delivery went."""
+    """Reads who is known and starts nothing. ``sent``: who is told how each delivery went."""
     job_people = JobPeople()
     questions = OpenQuestions(store)
     orders = _Ordered(commands())
@@ -151,8 +151,8 @@ async def build_house(
     )
     clockwork = build_clockwork(config, environment, store, links)
     call, ask = asking(deps, model, environment.call)
-    brought = await build_plugins(config, environment.commands, store, deps.notices.tell)
-    orders.brought = brought
+    tell = deps.notices.tell
+    brought = orders.brought = await build_plugins(config, environment.commands, store, tell)
     agent = build_agent(
         config,
         model,
@@ -169,6 +169,7 @@ async def build_house(
         folders=build_folders(config, environment.commands, store, environment.ambient),
         hooks=build_hook_room(deps, model, ask, brought),
         brought=brought,
+        walled=deps.walled,
     )
     await agent.policies.projects.refresh()
     return _build(deps, wired, agent, clockwork, questions, warnings, sent)
@@ -304,4 +305,5 @@ def _deps(
     cards = routed(notices.owner_place, job_people)
     granting = Granting(store.thread, environment.new_id, environment.clock)
     approvals = Approvals(store, cards, granting, environment.new_id, environment.failpoint)
-    return Deps(config, environment, store, bus, access, notices, connections, approvals)
+    walled = walls_of(config, environment.commands, environment.began, notices.tell)
+    return Deps(config, environment, store, bus, access, notices, connections, approvals, walled)

@@ -128,7 +128,12 @@ def _servers_in(
     for file, text in plugin.servers.items():
         place = f"plugin {plugin.name}: {file}"
         where = ground(
-            place, config.workspace, given, config.mcp, f"plugin_{plugin.name.replace('_', '-')}_"
+            place,
+            config.workspace,
+            given,
+            config.mcp,
+            f"plugin_{plugin.name.replace('_', '-')}_",
+            str(folder),
         )
         endpoints, lines = read(text, where)
         found += endpoints

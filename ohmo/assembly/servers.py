@@ -20,6 +20,7 @@ from ohmo.config.models import McpServer
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.mcp import PROJECT_FILE, McpServers
 from ohmo.contracts.messages import Image, ToolResult
+from ohmo.contracts.sandbox import Terms
 from ohmo.contracts.tool import CallContext, ToolOutput
 from ohmo.contracts.trust import Candidate, Trusts
 from ohmo.discovery import load
@@ -32,10 +33,14 @@ _ENDINGS = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "ima
 
 
 def build_servers(
-    config: Config, bench: Workbench, trusts: Trusts, brought: Brought | None
+    config: Config,
+    bench: Workbench,
+    trusts: Trusts,
+    brought: Brought | None,
+    programs: Callable[[], Any],
 ) -> McpServers | None:
-    """None: there are none, or the house starts without. Raises ConfigError: the extra is not
-    installed."""
+    """None: there are none, or the house starts without. ``programs``: makes what stands around
+    them. Raises ConfigError: the extra is not installed."""
     own = _brings(config.workspace)
     beside = brought is not None and (brought.serves or own or bool(config.mcp))
     lenders: list[Any] = [brought] if beside else []
@@ -44,7 +49,7 @@ def build_servers(
     try:
         if own:
             lenders.append(_project_file(config, bench, trusts))
-        return _servers(config, bench, lenders)
+        return _servers(config, bench, lenders, programs())
     except ConfigError as error:
         if config.mcp:
             raise
@@ -83,7 +88,7 @@ def _project_file(config: Config, bench: Workbench, trusts: Trusts) -> Any:
     return make(config.workspace, trusts, child_environment(bench.environ), config.mcp)
 
 
-def _servers(config: Config, bench: Workbench, lenders: Sequence[Any]) -> McpServers:
+def _servers(config: Config, bench: Workbench, lenders: Sequence[Any], programs: Any) -> McpServers:
     make_endpoint = cast("Callable[..., Any]", load("ohmo.mcp.contract:Endpoint"))
     login_of = cast("Callable[[Path, str], Path]", load("ohmo.mcp.contract:login_of"))
 
@@ -104,6 +109,15 @@ def _servers(config: Config, bench: Workbench, lenders: Sequence[Any]) -> McpSer
                     key: config.vault.reveal(secret) for key, secret in server.headers.items()
                 },
                 login=login_of(config.home.root, name) if server.url else None,
+                terms=Terms(
+                    f"the MCP server {name}",
+                    owners=True,
+                    network=True,
+                    read=tuple(map(str, server.sandbox.read)),
+                    write=tuple(map(str, server.sandbox.write)),
+                    off=server.sandbox.off,
+                    cache=name,
+                ),
             )
 
         return kind, endpoint
@@ -111,7 +125,7 @@ def _servers(config: Config, bench: Workbench, lenders: Sequence[Any]) -> McpSer
     make = cast("Callable[..., McpServers]", load("ohmo.mcp.servers:Servers"))
     endpoints = {name: endpoint_of(name, server) for name, server in config.mcp.items()}
     state = config.home.root / "state" / "mcp"
-    return make(endpoints, state, _finish(bench), lenders=lenders)
+    return make(endpoints, state, _finish(bench), lenders=lenders, programs=programs)
 
 
 def _finish(bench: Workbench) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from channels.record import record
 from ohmo.config.agent import CHAIN, Budgets, Context, Pricing, Profile, Prompt
@@ -139,6 +139,16 @@ class ChannelPolicy(Section):
     account: Name | None = None  # the owner's word for one of several accounts
 
 
+class OfProgram(Section):
+    read: Many[Place] = ()
+    write: Many[Place] = ()
+    off: Flag = False
+
+
+def _off(written: object) -> object:
+    return {"off": True} if written == "off" else written
+
+
 class McpServer(Section):
     command: str | None = None
     args: Many[str] = ()
@@ -146,6 +156,7 @@ class McpServer(Section):
     url: Url | None = None
     transport: Literal["http", "sse"] = "http"
     headers: Mapping[str, Secret] = Field(default_factory=dict)
+    sandbox: Annotated[OfProgram, BeforeValidator(_off)] = OfProgram()
 
     @model_validator(mode="after")
     def _one_way(self) -> McpServer:

@@ -47,6 +47,23 @@ class Launch:
     env: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+@record
+class Terms:
+    """Under which a program runs that somebody wrote down: a hook, an MCP server. ``owners``: the
+    owner did, so its words open what they name; else ``read``, ``write`` and ``off`` (no walls)
+    mean nothing. ``plugin``: the folder of the one that brings it. ``cache``: of a server, how the
+    folder is called that lasts for it."""
+
+    what: str = ""
+    owners: bool = False
+    network: bool = False
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    off: bool = False
+    plugin: str = ""
+    cache: str = ""
+
+
 class Sandbox(Protocol):
     @property
     def name(self) -> Backend: ...
@@ -55,4 +72,12 @@ class Sandbox(Protocol):
         self, argv: tuple[str, ...], cwd: Path, cage: Cage
     ) -> AbstractAsyncContextManager[Launch]:
         """Held until the command has ended. Raises OSError with one line."""
+        ...
+
+
+class Programs(Sandbox, Protocol):
+    """Also around what people wrote down."""
+
+    async def cage(self, argv: tuple[str, ...], cwd: Path, terms: Terms) -> Cage | None:
+        """None: it runs without walls. Raises OSError with one line."""
         ...

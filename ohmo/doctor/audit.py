@@ -12,6 +12,9 @@ from channels.record import record
 from ohmo.config.load import Config
 from ohmo.config.source import Plain
 from ohmo.config.values import Secret
+from ohmo.contracts.hooks import OWN_FILE
+from ohmo.hooks.hook import HookFile, Program
+from ohmo.hooks.project import read_file
 from ohmo.sandbox.walls import Standing
 
 Severity = Literal["critical", "high", "medium", "low"]
@@ -41,6 +44,7 @@ def audit(
         *_people(config),
         *_acting(config, user),
         *_walls(config, walls),
+        *_bare(config),
         *_unattended(config),
         *_network(config),
         *_files(config),
@@ -226,7 +230,7 @@ def _places(config: Config, user: int, packages: Path) -> Iterator[Risk]:
 
 def _walls(config: Config, walls: Standing | None) -> Iterator[Risk]:
     if config.sandbox.backend == "none":
-        text = "commands run without a sandbox (sandbox.backend: none)"
+        text = "commands, hooks and MCP servers run without a sandbox (sandbox.backend: none)"
         yield Risk("no_sandbox", "high", text, "set sandbox.backend: auto")
     lacking = walls.lacking(wanted=config.permissions.caged) if walls is not None else ""
     if config.sandbox.backend != "none" and walls is not None and walls.backend == "none":
@@ -240,6 +244,19 @@ def _walls(config: Config, walls: Standing | None) -> Iterator[Risk]:
     if config.sandbox.network == "on":
         text = "commands reach the network unasked (sandbox.network: on)"
         yield Risk("open_network", "medium", text, "set sandbox.network: ask")
+
+
+def _bare(config: Config) -> Iterator[Risk]:
+    """What of the owner's own is kept out of a sandbox that may hold."""
+    if config.sandbox.backend == "none":
+        return
+    own = read_file(config.home.root / OWN_FILE, OWN_FILE) or HookFile()
+    names = [f"the MCP server {name}" for name, each in config.mcp.items() if each.sandbox.off]
+    programs = [(hook.name, hook.action) for hook in own.hooks if isinstance(hook.action, Program)]
+    names += [f"the hook {name}" for name, action in programs if action.terms.off]
+    close = "open what it needs instead: sandbox: {read: [PLACE], write: [PLACE]}"
+    for name in names:
+        yield Risk("unwalled", "medium", f"{name} runs without walls (sandbox: off)", close)
 
 
 def _secrets(config: Config) -> Iterator[Risk]:

@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -17,6 +18,7 @@ from ohmo.contracts.errors import OhmoError
 from ohmo.contracts.hooks import Hooked
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.provider import AskOnce, ModelRequest, Payer, Section
+from ohmo.contracts.sandbox import Programs
 from ohmo.hooks.answer import Raw
 from ohmo.hooks.hook import SHELL, Endpoint, Hook, Program, Prompt
 from ohmo.hooks.payload import file_of, filled, told
@@ -27,6 +29,8 @@ KEEP = 64 * 1024  # bytes of head and of tail
 GRACE = 1.0  # seconds between TERM and KILL
 _ANSWER = 500  # tokens
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+_LAST = 200  # characters of what a program said that failed
+_CAGED = " (it ran in the sandbox: docs/hooks.md says how it is opened)"
 _PLUGIN = "${CLAUDE_PLUGIN_ROOT}"
 _ROLE = Section(
     "role",
@@ -46,19 +50,21 @@ class Asking:
 
 class Acting:
     """``folder``: where an event lies while its program reads it. ``environ``: what the child
-    environment is picked from. ``asking``: None: there is no model here."""
+    environment is picked from. ``asking``: None: there is no model here. ``programs``: around
+    those of hooks; None: there are no walls."""
 
     def __init__(
         self,
         folder: Path,
         environ: Mapping[str, str],
         asking: Asking | None,
-        processes: ProcessRunner | None = None,
+        programs: Programs | None = None,
     ) -> None:
+        self._programs = programs
         self._folder = folder
         self._environ = environ
         self._asking = asking
-        self._processes = processes or ProcessRunner(grace=GRACE)
+        self._processes = ProcessRunner(grace=GRACE, sandbox=programs)
 
     async def act(self, hook: Hook, what: Hooked) -> Raw:
         """Raises nothing that has to do with the hook."""
@@ -86,6 +92,10 @@ class Acting:
         plugin = {"CLAUDE_PLUGIN_ROOT": program.plugin} if program.plugin else {}
         if plugin and argv[: len(SHELL)] != SHELL:  # no shell fills it in
             argv = tuple(word.replace(_PLUGIN, program.plugin) for word in argv)
+        cage = None
+        if self._programs is not None:
+            terms = replace(program.terms, what=f"the hook {hook.name}", plugin=program.plugin)
+            cage = await self._programs.cage(argv, what.cwd, terms)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         event = self._folder / f"{secrets.token_hex(8)}.json"
         spill = event.with_suffix(".txt")
@@ -108,12 +118,16 @@ class Acting:
                 timeout=hook.timeout,
                 keep=KEEP,
                 stdin=event,
+                cage=cage,
             )
             ended = await self._processes.run(command, lambda _: None)
         finally:
             event.unlink(missing_ok=True)
             spill.unlink(missing_ok=True)
-        return _raw(ended, hook)
+        raw = _raw(ended, hook)
+        if cage is not None and (raw.problem or raw.code not in (0, 2)):
+            return replace(raw, err=f"{raw.err.strip()[-_LAST:]}{_CAGED}")
+        return raw
 
     async def _post(self, hook: Hook, endpoint: Endpoint, what: Hooked) -> Raw:
         def value(name: re.Match[str]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ohmo.contracts.hooks import HookRoom
 from ohmo.contracts.provider import AskOnce
+from ohmo.contracts.sandbox import Programs
 from ohmo.contracts.trust import Trusts
 from ohmo.hooks.acting import Acting, Asking
 from ohmo.hooks.desk import HookDesk, Present
@@ -20,16 +21,17 @@ def build(
     present: Callable[[str], Awaitable[tuple[str, Path] | None]],
     redact: Callable[[str], str],
     files: tuple[Trusts, Tell, bool] | tuple[Trusts, Tell, bool, Brought],
+    programs: Programs,
 ) -> HookRoom:
     """``asking``: the chain and the smallest model of it. ``present``: session and folder of a
     thread. ``files``: what is trusted, whom to tell, whether it is made with the house, and what
-    plugins bring."""
+    plugins bring. ``programs``: around those of hooks."""
 
     async def find(thread: str) -> Present | None:
         found = await present(thread)
         return Present(*found) if found is not None else None
 
     trusts, tell, begins, *brought = files
-    acting = Acting(home / "spill" / "hooks", environ, Asking(*asking))
+    acting = Acting(home / "spill" / "hooks", environ, Asking(*asking), programs)
     standing = HookFiles(home, trusts, tell, begins=begins, brought=next(iter(brought), no_plugins))
     return HookDesk(standing, acting, find, redact)

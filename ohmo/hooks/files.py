@@ -12,7 +12,7 @@ import structlog
 from channels.record import record
 from ohmo.contracts.hooks import OWN_FILE
 from ohmo.contracts.trust import Candidate, Trusts
-from ohmo.hooks.hook import Hook, HookFile
+from ohmo.hooks.hook import Hook, HookFile, Program
 from ohmo.hooks.project import Project, Projects, read_file
 
 log = structlog.get_logger("ohmo.hooks")
@@ -147,12 +147,14 @@ class HookFiles:
 def _may(found: Project) -> str:
     """What they would do, and which files are part of it."""
     hooks = found.file.hooks
+    runs = any(isinstance(hook.action, Program) for hook in hooks)
     does = [f"{'/'.join(hook.events)}: {_cut(hook.does)}" for hook in hooks[:_SHOWN]]
     if len(hooks) > _SHOWN:
         does.append(f"and {len(hooks) - _SHOWN} more, which ohmo hooks list --json shows")
     named = ", ".join(map(_cut, found.named[:_SHOWN])) or "no file"
     more = f" and {len(found.named) - _SHOWN} more" if len(found.named) > _SHOWN else ""
-    return f"runs {'; '.join(does)} (with {named}{more} of the project as it is now)"
+    walled = "; in the sandbox, with the workspace and without network" if runs else ""
+    return f"runs {'; '.join(does)} (with {named}{more} of the project as it is now{walled})"
 
 
 def _cut(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from channels.record import record
 from ohmo.contracts.hooks import HookEvent
+from ohmo.contracts.sandbox import Terms
 
 USUAL, MOST = 5.0, 60.0  # seconds
 Dialect = Literal["own", "claude", "seed"]
@@ -17,11 +18,12 @@ Dialect = Literal["own", "claude", "seed"]
 class Program:
     """``argv`` as it is started; the event comes as JSON on its standard input. ``placed``: some of
     its words hold ``{file}``. ``plugin``: the folder of the one that brings it, told to it as
-    ``CLAUDE_PLUGIN_ROOT``."""
+    ``CLAUDE_PLUGIN_ROOT``. ``terms``: of its cage, as far as its file says them."""
 
     argv: tuple[str, ...]
     placed: bool = False
     plugin: str = ""
+    terms: Terms = Terms()
 
 
 @record

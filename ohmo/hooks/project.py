@@ -84,7 +84,17 @@ def read_file(path: Path, name: str) -> HookFile | None:
         data = _bytes_of(path, name, LARGEST)
     except _Unfit as error:
         return HookFile(broken=str(error))
-    return None if data is None else _parsed(data, name)
+    if data is None:
+        return None
+    found = _parsed(data, name)
+    return replace(found, hooks=tuple(map(_owners, found.hooks)))
+
+
+def _owners(hook: Hook) -> Hook:
+    if not isinstance(hook.action, Program):
+        return hook
+    terms = replace(hook.action.terms, owners=True, network=True)
+    return replace(hook, action=replace(hook.action, terms=terms))
 
 
 class Projects:

@@ -7,17 +7,19 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from ohmo.config.source import Source, parse
 from ohmo.contracts.hooks import EVENTS, HookEvent
+from ohmo.contracts.sandbox import Terms
 from ohmo.hooks import claude_settings
 from ohmo.hooks.hook import MOST, SHELL, USUAL, Action, Endpoint, Hook, HookFile, Program, Prompt
 from ohmo.hooks.matching import wrong_condition, wrong_names
 
 _KEYS = {
     *("name", "on", "match", "if", "type", "command", "prompt", "url", "headers", "env"),
-    "timeout",
+    *("timeout", "sandbox"),
 }
 _SEED_KEYS = {
     *("name", "events", "type", "command", "prompt", "url", "headers", "matcher", "tools"),
@@ -93,7 +95,7 @@ def _own(entry: Mapping[str, Any], file: str, number: int) -> Hook:
     _known(entry, _KEYS)
     events = _events(entry, "on", lambda word: word)
     type_ = _text(entry, "type", "command")
-    action = _action(entry, type_)
+    action = _walled(_action(entry, type_), entry)
     tools, condition = _text(entry, "match", "*"), _text(entry, "if", "")
     if tools not in ("", "*") and not {"pre_tool_use", "post_tool_use"} & set(events):
         raise _Wrong("match", "names tools; only pre_tool_use and post_tool_use have one")
@@ -142,6 +144,25 @@ def _action(entry: Mapping[str, Any], type_: str) -> Action:
             raise _Wrong("type", _AGENT)
         case other:
             raise _Wrong("type", f"{other!r} is none of command, http, prompt, agent")
+
+
+def _walled(action: Action, entry: Mapping[str, Any]) -> Action:
+    """``sandbox``: off, or what it may read and write beyond."""
+    if "sandbox" not in entry:
+        return action
+    written: Any = entry["sandbox"]
+    if not isinstance(action, Program):
+        raise _Wrong("sandbox", "is for type: command; nothing else is run")
+    if written == "off":
+        return replace(action, terms=Terms(off=True))
+    places: dict[str, tuple[str, ...]] = {}
+    for key, row in cast(
+        "dict[str, Any]", written if isinstance(written, dict) else {"": 0}
+    ).items():
+        if key not in ("read", "write") or not isinstance(row, list):
+            raise _Wrong("sandbox", "expected off, or read and write with lists of places")
+        places[key] = tuple(map(str, cast("list[Any]", row)))
+    return replace(action, terms=Terms(read=places.get("read", ()), write=places.get("write", ())))
 
 
 def _seed(entry: Mapping[str, Any], file: str, number: int) -> Hook | None:

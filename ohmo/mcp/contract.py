@@ -6,11 +6,13 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import field
 from pathlib import Path
 from typing import Literal, Protocol
 
 from channels.record import record
 from ohmo.contracts.messages import Json
+from ohmo.contracts.sandbox import Programs, Terms
 
 
 class ServerFailed(Exception):
@@ -20,7 +22,7 @@ class ServerFailed(Exception):
 @record
 class Endpoint:
     """How a server is reached, with its secrets revealed: a program (``argv`` and its whole
-    environment) or an address."""
+    environment) or an address. ``terms``: what a program may; ``programs``: None: no walls."""
 
     name: str
     kind: Literal["stdio", "http", "sse"]
@@ -30,6 +32,8 @@ class Endpoint:
     url: str = ""
     headers: Mapping[str, str] | None = None
     login: Path | None = None  # where a login at it is kept, when there was one
+    terms: Terms = Terms()
+    programs: Programs | None = field(default=None, compare=False, repr=False)
 
 
 def login_of(home: Path, server: str) -> Path:

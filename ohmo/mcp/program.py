@@ -1,14 +1,18 @@
-"""A server that is a program: started by us, in the environment that commands get, so that a cage
-can stand around it; the SDK is given streams. It ends with its whole session of processes."""
+"""A server that is a program: started by us, in the environment that commands get and in a cage;
+the SDK is given streams. It ends with all its processes."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import signal
+import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
-from typing import Any
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, cast
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -22,6 +26,10 @@ MOST_BYTES = 16 << 20  # of one message
 _GARBAGE = 100  # lines in a row that are no messages, after which it is no server
 _LAST = 200  # characters of what it said before it ended
 _GRACE = 2.0  # seconds to end by itself when its input is closed, as the protocol wants it
+_SWIFT = 1.0  # seconds in which its warden ends it
+_LATER = 4_096  # processes of the machine that may come while it lives: RLIMIT_NPROC counts all
+_ROOT = str(Path(__file__).parents[2])
+_BOOT = "import sys; sys.path.append(sys.argv[1]); from ohmo.processes.warden import main; main()"
 Streams = tuple[
     MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
 ]
@@ -73,17 +81,19 @@ class Complaints:
 
     def __init__(self) -> None:
         self._tail = b""
+        self.caged = False
 
     def hear(self, data: bytes) -> None:
         self._tail = (self._tail + data)[-4_096:]
 
     def last(self) -> str:
-        """Its last line, to stand behind another one; "" for a silent program."""
+        """Its last line, to stand behind another one, and where it ran."""
         lines = [
             line for line in self._tail.decode("utf-8", "replace").splitlines() if line.strip()
         ]
         plain = "".join(char if char.isprintable() else " " for char in lines[-1]) if lines else ""
-        return f"; it last said: {plain.strip()[:_LAST]}" if plain else ""
+        said = f"; it last said: {plain.strip()[:_LAST]}" if plain else ""
+        return f"{said} (in the sandbox: docs/mcp.md says how it is opened)" * self.caged or said
 
 
 @asynccontextmanager
@@ -93,33 +103,62 @@ async def program(endpoint: Endpoint, complaints: Complaints) -> AsyncGenerator[
     environ = dict(endpoint.env or {})
     if MARK in environ:
         await asyncio.to_thread(sweep, environ[MARK])
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *endpoint.argv,
-            cwd=endpoint.cwd,
-            env=environ,
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            start_new_session=True,
-            limit=MOST_BYTES,
-        )
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise ServerFailed(f"{endpoint.argv[0]} cannot be started: {why}") from None
-    to_us, ours = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    to_it, theirs = anyio.create_memory_object_stream[SessionMessage](0)
-    tasks = [
-        asyncio.create_task(_read(process, to_us)),
-        asyncio.create_task(_write(process, theirs)),
-        asyncio.create_task(_drain(process.stderr, complaints.hear)),
-    ]
-    try:
-        yield ours, to_it
-    finally:
-        await _end(process, tasks)
-        for stream in (to_us, ours, to_it, theirs):
-            stream.close()
+    async with AsyncExitStack() as held:
+        try:
+            process, lifeline = await _started(endpoint, environ, complaints, held)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise ServerFailed(f"{endpoint.argv[0]} cannot be started: {why}") from None
+        to_us, ours = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        to_it, theirs = anyio.create_memory_object_stream[SessionMessage](0)
+        tasks = [
+            asyncio.create_task(_read(process, to_us)),
+            asyncio.create_task(_write(process, theirs)),
+            asyncio.create_task(_drain(process.stderr, complaints.hear)),
+        ]
+        try:
+            yield ours, to_it
+        finally:
+            await _end(process, tasks, lifeline)
+            for stream in (to_us, ours, to_it, theirs):
+                stream.close()
+
+
+async def _started(
+    endpoint: Endpoint, environ: dict[str, str], complaints: Complaints, held: AsyncExitStack
+) -> tuple[Process, ExitStack]:
+    """And what ends it when it is closed. Raises OSError, ValueError."""
+    lifeline = held.enter_context(ExitStack())
+    argv, cwd, programs = endpoint.argv, endpoint.cwd, endpoint.programs
+    cage = await programs.cage(argv, cwd, endpoint.terms) if programs is not None else None
+    if programs is None or cage is None:
+        return await _spawned(argv, cwd, environ), lifeline
+    complaints.caged = True
+    launch = await held.enter_async_context(programs.launch(argv, cwd, cage))
+    rules: dict[str, Any] = dict(launch.rules)
+    rules["rlimits"] = {**rules["rlimits"], "NPROC": rules["rlimits"]["NPROC"] + _LATER}
+    env = {**environ, **launch.env}
+    order = {"argv": launch.argv, "cwd": str(cwd), "env": env, "fds": launch.fds, "rules": rules}
+    with ExitStack() as passed:
+        told = os.memfd_create("order")
+        passed.callback(os.close, told)
+        with os.fdopen(os.dup(told), "wb") as file:
+            file.write(json.dumps(order).encode())
+        os.lseek(told, 0, os.SEEK_SET)
+        theirs, ours = os.pipe()
+        passed.callback(os.close, theirs)
+        lifeline.callback(os.close, ours)
+        words = (sys.executable, "-I", "-S", "-c", _BOOT, _ROOT, str(told), str(theirs))
+        fds = (told, theirs, *launch.fds)
+        return await _spawned(words, Path("/"), {"LANG": "C.UTF-8"}, fds), lifeline
+
+
+async def _spawned(
+    argv: tuple[str, ...], cwd: Path, env: dict[str, str], fds: tuple[int, ...] = ()
+) -> Process:
+    pipes = {"stdin": PIPE, "stdout": PIPE, "stderr": PIPE, "limit": MOST_BYTES}
+    more = {"cwd": cwd, "env": env, "start_new_session": True, "pass_fds": fds}
+    return await asyncio.create_subprocess_exec(*argv, **cast("dict[str, Any]", pipes | more))
 
 
 async def _read(
@@ -164,7 +203,7 @@ async def _drain(output: asyncio.StreamReader | None, hear: Callable[[bytes], No
         hear(data)
 
 
-async def _end(process: Process, tasks: list[asyncio.Task[None]]) -> None:
+async def _end(process: Process, tasks: list[asyncio.Task[None]], lifeline: ExitStack) -> None:
     """Also when whoever waits is cancelled."""
     if process.stdin is not None:
         process.stdin.close()
@@ -177,7 +216,12 @@ async def _end(process: Process, tasks: list[asyncio.Task[None]]) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(_GRACE):
                 await process.wait()
+        lifeline.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SWIFT):
+                await process.wait()
     finally:
+        lifeline.close()
         send_group(process.pid, signal.SIGKILL)
         send(below, signal.SIGKILL)
         await process.wait()

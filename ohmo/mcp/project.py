@@ -31,7 +31,8 @@ class ProjectFile:
         found = await asyncio.to_thread(self._bytes)
         if not isinstance(found, tuple) or await self._trusted(found[0]):
             return []
-        may = "starts programs and reaches servers for tools, as it says"
+        walled = "in the sandbox, with the workspace and the network"
+        may = f"starts programs ({walled}) and reaches servers for tools, as it says"
         where = str(self._folder)
         return [Candidate("mcp", where, found[0], f"{where}/{PROJECT_FILE}", may)]
 

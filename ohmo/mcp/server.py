@@ -16,6 +16,7 @@ from channels.record import record
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.mcp import ServerReport, State
 from ohmo.contracts.messages import Json
+from ohmo.contracts.sandbox import Programs
 from ohmo.lifecycle import failure_of, within
 from ohmo.mcp.contract import Answer, Connect, Definition, Endpoint, ServerFailed, Session
 from ohmo.mcp.pins import Pins
@@ -50,7 +51,7 @@ class _Order:
 
 class Server:
     """``endpoint``: reveals its secrets; raises ConfigError. ``changed`` is called after its tools
-    have, ``wanted`` when somebody calls one."""
+    have, ``wanted`` when somebody calls one. ``programs``: around one; None: there are no walls."""
 
     def __init__(
         self,
@@ -62,8 +63,10 @@ class Server:
         changed: Callable[[], None],
         wanted: Callable[[], None],
         times: Times,
+        programs: Programs | None = None,
     ) -> None:
         self.name = name
+        self._programs = programs
         self._kind = kind
         self._endpoint = endpoint
         self._pins = pins
@@ -182,7 +185,8 @@ class Server:
         endpoint = await asyncio.to_thread(self._endpoint)
         if endpoint.kind == "stdio":  # what a killed house left of it is known by this
             mark = {MARK: f"mcp:{self._pins.path}"}
-            endpoint = replace(endpoint, env={**(endpoint.env or {}), **mark})
+            env = {**(endpoint.env or {}), **mark}
+            endpoint = replace(endpoint, env=env, programs=self._programs)
         deadline = asyncio.timeout(self._times.connect)
         try:
             async with deadline, connect(endpoint, self._look.set) as session:

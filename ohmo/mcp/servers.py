@@ -11,6 +11,7 @@ from typing import Any, cast
 import structlog
 
 from ohmo.contracts.mcp import Calm, ServerReport
+from ohmo.contracts.sandbox import Programs
 from ohmo.discovery import load
 from ohmo.lifecycle import failure_of
 from ohmo.mcp.contract import Connect, Endpoint
@@ -43,7 +44,9 @@ class Servers:
         lenders: Sequence[Lender] = (),
         times: Times | None = None,
         sdk: Callable[[], Connect] = load_sdk,
+        programs: Programs | None = None,
     ) -> None:
+        self._programs = programs
         self.revision = 0
         self._state = state
         self._finish = finish
@@ -109,7 +112,8 @@ class Servers:
         kind, reveal = endpoint
         pins = Pins(self._state / of / f"{name}.json")
         told = (self._has_changed, self._wanted.set)
-        return Server(name, kind, reveal, pins, self._finish, *told, self._times)
+        more = (self._times, self._programs)
+        return Server(name, kind, reveal, pins, self._finish, *told, *more)
 
     async def _loaded(self) -> Connect:
         """With the first server that is there. Raises ConfigError."""

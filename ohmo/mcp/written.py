@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from channels.record import record
+from ohmo.contracts.sandbox import Terms
 from ohmo.mcp.contract import Endpoint
 
 _MOST = 32  # servers of one file
@@ -42,13 +44,15 @@ class Lender(Protocol):
 class Ground:
     """Where a file of servers stands. ``place``: how it is named to people; ``folder``: where its
     programs start; ``environ``: all that a program of it is given, and all that variables in it may
-    stand for; ``taken``: names of the configuration's own servers; ``prefix``: of the others."""
+    stand for; ``taken``: names of the configuration's own servers; ``prefix``: of the others;
+    ``plugin``: the folder of the one that brings it."""
 
     place: str
     folder: Path
     environ: Mapping[str, str]
     taken: Collection[str] = ()
     prefix: str = ""
+    plugin: str = ""
 
 
 class _Written(BaseModel):
@@ -106,6 +110,7 @@ def _endpoint(written_name: str, row: object, ground: Ground) -> Endpoint | str:
         if (written.command is None) == (written.url is None):
             return "is left out: give either command (a program) or url (a server)"
         argv = (written.command, *written.args) if written.command is not None else ()
+        of = sha256(ground.place.encode()).hexdigest()[:16]  # whose servers share no cache
         remote = "sse" if written.type == "sse" else "http"
         return Endpoint(
             name,
@@ -115,6 +120,9 @@ def _endpoint(written_name: str, row: object, ground: Ground) -> Endpoint | str:
             env={**ground.environ, **_all_filled(written.env, ground.environ)},
             url=_filled(written.url or "", ground.environ),
             headers=_all_filled(written.headers, ground.environ),
+            terms=Terms(
+                f"the MCP server {name}", network=True, plugin=ground.plugin, cache=f"{of}-{name}"
+            ),
         )
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]

@@ -148,18 +148,22 @@ class Cages:
             yield place, writing, path not in named
 
     def _opens(self, place: str, sensitive: SensitivePaths, cache: FsCache) -> bool:
-        if place in _SHARED or any(f"{place}/".startswith(f"{each}/") for each in _NEVER):
-            return False
-        try:
-            kind = os.lstat(place).st_mode
-        except (OSError, ValueError):
-            return False
-        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
-            return False
         rule, below = self._denied.hit(place) if self._denied else (None, None)
-        if rule is not None or below is not None:
-            return False
-        return sensitive.touch(place, "/", cache) is Touch.CLEAR
+        return rule is None and below is None and may_be_opened(place, sensitive, cache)
+
+
+def may_be_opened(place: str, sensitive: SensitivePaths, cache: FsCache) -> bool:
+    """A file or folder that is there, absolute and resolved: none of everybody's, none that is
+    sensitive or known to hold what is."""
+    if place in _SHARED or any(f"{place}/".startswith(f"{each}/") for each in _NEVER):
+        return False
+    try:
+        kind = os.lstat(place).st_mode
+    except (OSError, ValueError):
+        return False
+    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+        return False
+    return sensitive.touch(place, "/", cache) is Touch.CLEAR
 
 
 def _is_whole(rule: Rule, command: str) -> bool:

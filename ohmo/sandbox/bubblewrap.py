@@ -90,6 +90,7 @@ def _mounts(cage: Cage, kept: dict[Path, int]) -> Iterator[str]:
     # A folder that holds a protected place is a mount of its own, else it could be moved away.
     ways |= {path: "--bind" for path in kept if path not in ways}
     ways |= dict.fromkeys(cage.hide, "")
+    closed: list[Path] = []
     for path in sorted(ways, key=lambda path: len(path.parts)):
         way = ways[path]
         shown = [above for above in path.parents if ways.get(above)]
@@ -98,11 +99,14 @@ def _mounts(cage: Cage, kept: dict[Path, int]) -> Iterator[str]:
         elif path.is_symlink():
             continue  # put there since: nothing can be mounted on it, and what it leads to decides
         elif path.is_dir() and shown:
-            yield from ("--tmpfs", str(path), "--remount-ro", str(path))
+            closed.append(path)  # in the end: something below it may be shown
+            yield from ("--tmpfs", str(path))
         elif shown:
             with suppress(OSError):
                 path.lstat()
                 yield from ("--ro-bind", os.devnull, str(path))
+    for path in closed:
+        yield from ("--remount-ro", str(path))
 
 
 def _none(fd: int, name: str) -> bool:
@@ -132,8 +136,11 @@ def _within(cage: Cage) -> Iterator[tuple[Path, Path]]:
         for path in (*cage.read, *(each.parent for each in cage.hide)):
             if root in path.parents:
                 found |= {each: root for each in (path, *path.parents) if root in each.parents}
+    hidden = set(cage.hide)
     for path in sorted(found, key=lambda path: len(path.parts)):
-        yield found[path], path
+        # what only leads from what is hidden to what can be read below it is not there
+        if path not in hidden and (path in cage.read or hidden.isdisjoint(path.parents)):
+            yield found[path], path
 
 
 def _opened(root: Path, path: Path, held: ExitStack) -> int | None:

@@ -52,7 +52,7 @@ def backends(wanted: str, path: str, scratch: Path) -> tuple[list[Sandbox], list
 
 async def holds(sandbox: Sandbox, cage: Cage) -> tuple[str, int]:
     """One line about what it lets through, or why it does not start, "" when it holds; and how many
-    ways out were tried. ``cage``: as commands get it, without network."""
+    ways out were tried. ``cage``: as commands get it, without network. Raises TimeoutError."""
     with ExitStack() as held:
         folder = held.enter_context(tempfile.TemporaryDirectory(prefix="ohmo-probe-"))
         top = _real(folder)
@@ -95,6 +95,8 @@ async def holds(sandbox: Sandbox, cage: Cage) -> tuple[str, int]:
             ended = await ProcessRunner(sandbox=sandbox).run(command, lambda _: None)
         except OSError as error:
             return str(error), 0
+        if ended.reason == "timeout":
+            raise TimeoutError(f"it did not end within {_SECONDS:.0f} s")
         if (top / "outside.new").exists():
             return "it lets through: write outside", 0
     try:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import shutil
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterator
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -28,11 +29,15 @@ _SYSTEM_STATE = ("/var/lib/dpkg", "/var/lib/ca-certificates", "/sys/devices/syst
 _HOME = (".gitconfig", ".config/git/config", ".config/git/ignore")
 #: Of the home: where people keep programs, and nothing but programs.
 _TOOLS = (
-    *(".asdf", ".bun/bin", ".cargo/bin", ".cargo/env", ".deno/bin", ".local/bin", ".local/pipx"),
-    *(".local/share/mise", ".local/share/pipx", ".local/share/uv/python", ".local/share/uv/tools"),
-    *(".nvm", ".pyenv", ".rbenv", ".rustup", ".sdkman", ".volta", "go/bin"),
+    *(".asdf", ".bun/bin", ".cargo/bin", ".cargo/env", ".deno/bin", ".local/bin", ".local/lib"),
+    *(".local/pipx", ".local/share/mise", ".local/share/pipx", ".local/share/uv/python"),
+    *(".local/share/uv/tools", ".nvm", ".pyenv", ".rbenv", ".rustup", ".sdkman", ".volta"),
+    # what they fetched: beside it lie credentials, so never the whole folder
+    *(".cargo/git", ".cargo/registry", ".gradle/caches", ".gradle/wrapper", ".m2/repository"),
+    *(".m2/wrapper", "go/bin", "go/pkg/mod"),
 )
 _NOTHING = Opened()
+_AGAIN, _TIMES = 60.0, 5  # seconds after a trial that took too long; how often, each twice as late
 #: Of a workspace: what programs run or agents obey.
 PROTECTED = (".git/hooks", ".git/config", ".git/config.worktree", ".ohmo", ".claude")
 
@@ -42,7 +47,8 @@ class CageSettings:
     """``backend`` and the limits: as in the configuration's ``sandbox``. ``home``: of the person
     who runs the daemon, ``root``: $OHMO_HOME. ``absolute``, ``anywhere``: patterns of sensitive
     places, the latter below whatever folder. ``path``: where programs are. ``installed``: where
-    ohmo itself and its interpreter are; ``socket``: at which the daemon listens."""
+    ohmo itself and its interpreter are; ``socket``: at which the daemon listens; ``began``: when
+    this daemon did, in seconds of the epoch."""
 
     backend: Literal["auto", "bubblewrap", "landlock", "none"]
     network: Literal["ask", "on", "off"]
@@ -57,17 +63,20 @@ class CageSettings:
     path: str
     installed: tuple[Path, ...] = ()
     socket: Callable[[], Path] = Path
+    began: float = 0.0
 
 
 @record
 class Standing:
     """Which backend holds. ``why``: one line for each that does not. ``fell``: one was wanted and
-    none holds. ``tried``: ways out of it that were tried and led nowhere."""
+    none holds. ``tried``: ways out of it that were tried and led nowhere. ``late``: a trial took
+    too long, so it is no last word."""
 
     backend: Backend
     why: tuple[str, ...] = ()
     fell: bool = False
     tried: int = 0
+    late: bool = False
 
     def lacking(self, *, wanted: bool) -> str:
         """What people have to be told; "": nothing. ``wanted``: the preset ``full`` rests on it."""
@@ -86,10 +95,12 @@ class Standing:
             rest = "".join(f"; not {each}" for each in self.why)
             return f"sandbox: {self.backend}, {self.tried} ways out of it lead nowhere{rest}"
         if not self.fell:
-            return "sandbox: none, " + ("; ".join(self.why) or "as sandbox.backend says")
+            why = "; ".join(self.why) or "as sandbox.backend says"
+            return f"sandbox: none, {why}: commands, hooks and MCP servers run without walls"
         return (
             f"no sandbox holds here ({'; '.join(self.why)}): what may change something is asked,"
-            " whatever rules and mode say; sandbox.backend: none accepts that there is none"
+            " whatever rules and mode say, and hooks and MCP servers run without walls;"
+            " sandbox.backend: none accepts that there is none"
         )
 
 
@@ -107,6 +118,8 @@ class Walls:
         self._finding: asyncio.Task[Standing] | None = None
         self._sandbox: Sandbox | None = None
         self._standing: Standing | None = None
+        self._trials = 0
+        self._due = 0.0  # of the next trial
 
     @property
     def network(self) -> Literal["ask", "on", "off"]:
@@ -135,14 +148,13 @@ class Walls:
 
     async def begin(self) -> None:
         """With the daemon, whose last life may have left temporary files."""
-        if self._finding is None:  # before any command has such files
-            finding = self._find(shutil.rmtree)
-            self._finding = asyncio.create_task(finding, name="sandbox-probe")
-        await asyncio.shield(self._finding)
+        await asyncio.to_thread(self._clean)
+        await self.standing()
 
     async def standing(self) -> Standing:
-        """Finds it when nobody has."""
-        if self._finding is None:
+        """Finds it when nobody has, and again where a trial took too long."""
+        if self._finding is None or self._overdue():
+            self._due = math.inf  # one at a time
             self._finding = asyncio.create_task(self._find(), name="sandbox-probe")
         return await asyncio.shield(self._finding)
 
@@ -210,6 +222,10 @@ class Walls:
             pids=settings.pids,
         )
 
+    def hidden(self, folders: Iterable[Path]) -> Iterator[Path]:
+        """At the top of them, as of a workspace."""
+        return self._hiding(folders)
+
     @asynccontextmanager
     async def launch(self, argv: tuple[str, ...], cwd: Path, cage: Cage) -> AsyncGenerator[Launch]:
         """Raises OSError."""
@@ -229,18 +245,32 @@ class Walls:
         """Folders of programs that are no part of the system, and ohmo itself."""
         yield from (_real(home / name) for name in _TOOLS if os.path.lexists(f"{home}/{name}"))
         found = list(map(_real, self._settings.installed))
+        above = {home, *home.parents, root, *root.parents}
         for folder in sorted(set(filter(os.path.isdir, self._settings.path.split(":")))):
             real = _real(Path(folder))
             if real.name in ("bin", "sbin", "shims") and not _below_any(real, self._system):
-                # a shim runs what lies beside its folder
+                # a shim runs what lies beside its folder, a program often what lies in lib there
                 found.append(real.parent if real.name == "shims" else real)
-        above = {home, *home.parents, root, *root.parents}
+                if real.name == "bin" and real.parent not in above:
+                    found.append(real.parent / "lib")
         yield from (each for each in found if each not in above)
 
-    async def _find(self, clean: Callable[..., None] | None = None) -> Standing:
-        if clean is not None:
-            await asyncio.to_thread(partial(clean, self._scratch, ignore_errors=True))
+    def _overdue(self) -> bool:
+        standing = self._standing
+        late = standing is not None and standing.late and self._trials < _TIMES
+        return late and time.monotonic() >= self._due
+
+    def _clean(self) -> None:
+        """What lies there from before this daemon: its own commands may have begun."""
+        for name in os.listdir(self._scratch) if self._scratch.is_dir() else ():  # noqa: PTH208
+            folder = self._scratch / name
+            if folder.lstat().st_mtime < self._settings.began:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    async def _find(self) -> Standing:
         self._standing = standing = await self._found()
+        self._due = time.monotonic() + _AGAIN * 2**self._trials
+        self._trials += 1
         return standing
 
     async def _found(self) -> Standing:
@@ -263,16 +293,18 @@ class Walls:
         folders = filter(os.path.isabs, settings.path.split(":"))
         path = ":".join(one for one in folders if not _below_any(_real(Path(one)), cage.write))
         able, why = await asyncio.to_thread(backends, settings.backend, path, self._scratch)
+        late = False
         for sandbox in able:
             try:
                 problem, tried = await holds(sandbox, cage)
             except OSError as error:
+                late = late or isinstance(error, TimeoutError)
                 problem, tried = f"it cannot be tried: {error}", 0
             if not problem:
                 self._sandbox = sandbox
                 return Standing(sandbox.name, tuple(why), tried=tried)
             why.append(f"{sandbox.name}: {problem}")
-        return Standing("none", tuple(why), fell=True)
+        return Standing("none", tuple(why), fell=True, late=late)
 
 
 def _real(path: Path) -> Path:

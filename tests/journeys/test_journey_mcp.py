@@ -84,8 +84,9 @@ def calls(name: str, **arguments: str) -> Turn:
 async def test_a_tool_is_found_asked_about_called_and_survives_its_server(
     home: Path, start: Start
 ) -> None:
-    (home.parent / "workspace").mkdir()
-    state, hanging = home.parent / "state", home.parent / "hanging"
+    work = home.parent / "workspace"
+    work.mkdir()
+    state, hanging = work / "state", work / "hanging"
     hanging.write_text("hang")
     servers = {"shop": program(state), "asleep": program(hanging)}
     async with scene(home, {"telegram": RIGS["telegram"]}, start=start, mcp=servers) as stage:
@@ -136,7 +137,7 @@ async def test_servers_of_a_project_wait_for_trust_and_ask_again_when_a_byte_cha
     tmp_path: Path,
 ) -> None:
     server = ModelServer()
-    state = tmp_path / "state"
+    state = tmp_path / "work" / "state"
     row = program(state) | {"env": {"PLACE": "${HOME}/shop", "MODE": "${MODE:-plain}"}}
     bad = {"secret": {"command": "true", "env": {"K": "${KEY}"}}, "two": {"command": "a", "url": 3}}
     async with keyboard(tmp_path, server, running=False) as home:

@@ -119,6 +119,8 @@ def _payload(file: Path | None) -> Mapping[str, Any]:
 async def _said(event: HookEvent, written: Mapping[str, Any]) -> list[dict[str, Any]]:
     from dataclasses import replace
 
+    from ohmo.assembly.deps import finding_programs
+    from ohmo.assembly.walls import walls_of
     from ohmo.cli.home_config import load_config, process_environment
     from ohmo.contracts.errors import ConfigError
     from ohmo.contracts.hooks import OWN_FILE, Hooked
@@ -140,7 +142,13 @@ async def _said(event: HookEvent, written: Mapping[str, Any]) -> list[dict[str, 
     text = str(written.get("text", ""))
     what = Hooked(event, "test", "test", config.workspace, call, result, detail=detail, text=text)
     what = replace(what, session="test.0")
-    acting = Acting(config.home.root / "spill" / "hooks", process_environment(), None)
+    environ = finding_programs(process_environment())
+
+    async def tell(_: str, line: str) -> None:
+        click.echo(line, err=True)
+
+    walled = walls_of(config, environ, None, tell)
+    acting = Acting(config.home.root / "spill" / "hooks", environ, None, walled.programs())
     rows: list[dict[str, Any]] = []
     for hook in file.hooks if file is not None else ():
         if not concerns(hook, what):

@@ -1,4 +1,4 @@
-"""Whether the walls around commands hold here: tried, not looked up."""
+"""Whether the walls around commands, hooks and MCP servers hold here: tried, not looked up."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ with others, in one line."""
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ import pytest
 
 from ohmo.contracts.hooks import EVENTS
 from ohmo.contracts.messages import ToolCall
+from ohmo.contracts.sandbox import Terms
 from ohmo.hooks.hook import Endpoint, Program, Prompt
 from ohmo.hooks.matching import fits, names
+from ohmo.hooks.plugin import hooks_in
+from ohmo.hooks.project import Projects, read_file
 from ohmo.hooks.shapes import read
 
 SETTINGS = "settings.json"
@@ -231,3 +235,42 @@ def test_the_examples_that_ship_can_be_read() -> None:
         found = read(file.read_text(), file.name)
         assert not found.broken
         assert len(found.hooks) == 1
+
+
+def test_only_a_program_has_walls_to_open_and_only_in_the_owners_file_they_are(
+    tmp_path: Path,
+) -> None:
+    rows = (
+        "command: x, sandbox: {read: [~/a, /b], write: [/c]}",
+        "name: y, command: y, sandbox: off",
+        "name: z, command: z",
+    )
+    text = "hooks:\n" + "".join(f"  - {{on: turn_end, {row}}}\n" for row in rows)
+    file = tmp_path / "hooks.yaml"
+    file.write_text(text)
+    owned = read_file(file, "hooks.yaml")
+    assert owned is not None
+    opened = Terms(owners=True, network=True, read=("~/a", "/b"), write=("/c",))
+    plain = Terms(owners=True, network=True)
+    terms = [hook.action.terms for hook in owned.hooks if isinstance(hook.action, Program)]
+    assert terms == [opened, replace(plain, off=True), plain]
+    (tmp_path / ".ohmo").mkdir()
+    (tmp_path / ".ohmo/hooks.yaml").write_text(text)
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude/settings.json").write_text(json.dumps(settings("Stop", command("x"))))
+    found = Projects().read(tmp_path)
+    assert found is not None
+    lent = hooks_in("till", {"hooks.yaml": text}, "/copy")
+    for hook in (*found.file.hooks, *lent.hooks):
+        assert isinstance(hook.action, Program)
+        assert (hook.action.terms.owners, hook.action.terms.network) == (False, False)
+    assert len(found.file.hooks) == 4
+    for wrong, why in {
+        "sandbox: on": "expected off",
+        "sandbox: {reads: [/x]}": "expected off",
+        "sandbox: {read: /x}": "expected off",
+        "sandbox: off, type: http, url: 'http://x'": "nothing else is run",
+    }.items():
+        broken = read(f"hooks:\n  - {{on: turn_end, command: x, {wrong}}}\n", "hooks.yaml").broken
+        assert broken.startswith("hooks.yaml:2: hooks[0].sandbox"), broken
+        assert why in broken

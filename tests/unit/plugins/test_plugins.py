@@ -254,7 +254,10 @@ async def test_the_owner_is_told_of_a_change_and_what_it_may_do_is_said_before(r
     folder = plugin(rig.root)
     (waiting,) = await rig.desk.waiting()
     assert (waiting.kind, waiting.name, waiting.where) == ("plugin", "shop", str(folder))
-    assert waiting.may.startswith("runs x; brings skills, which instruct the model; brings the")
+    assert waiting.may.startswith(
+        "runs x; in the sandbox, with the workspace: hooks without network, MCP servers with the network;"
+        " brings skills, which instruct the model; brings the"
+    )
     assert "/plugin:shop:order, /plugin:shop:stock:count (7 files, 1 KiB)" in waiting.may
     await rig.desk.allow("plugin", "shop", "ada", digest=waiting.digest)
     assert rig.told == []

@@ -1,0 +1,155 @@
+"""Cages of programs that people wrote down: hooks and MCP servers, also of plugins and projects."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from string import Template
+
+import structlog
+
+from ohmo.contracts.sandbox import Backend, Cage, Launch, Terms
+from ohmo.contracts.tool import Opened
+from ohmo.sandbox.walls import Walls
+
+log = structlog.get_logger("ohmo.sandbox")
+Tell = Callable[[str, str], Awaitable[object]]
+"""What it is about, so that it is told once, and the words for the owner."""
+SCRIPTS = "programs"  # of ohmo's home: where the owner keeps some
+_LANGUAGES = (".cjs", ".js", ".mjs", ".pl", ".py", ".rb", ".sh", ".ts")
+_SHELLS = (("/bin/sh", "-c"), ("/bin/bash", "-c"), ("sh", "-c"), ("bash", "-c"))
+
+
+class Programs:
+    """Implements ``ohmo.contracts.sandbox.Programs``. ``home`` of the person, ``root``: ohmo's.
+    ``opens``: whether a place is neither sensitive nor one of everybody, and holds nothing such."""
+
+    def __init__(
+        self, walls: Walls, home: Path, root: Path, opens: Callable[[str], bool], tell: Tell
+    ) -> None:
+        self._walls = walls
+        self._home = Path(os.path.realpath(home))
+        self._root = Path(os.path.realpath(root))
+        self._opens = opens
+        self._tell = tell
+        self._told = set[str]()
+
+    @property
+    def name(self) -> Backend:
+        return self._walls.name
+
+    async def cage(self, argv: tuple[str, ...], cwd: Path, terms: Terms) -> Cage | None:
+        """Raises OSError."""
+        if terms.owners and terms.off:
+            return None
+        if (await self._walls.standing()).backend == "none":
+            await self._bare(terms)
+            return None
+        return await asyncio.to_thread(self._planned, argv, cwd, terms)
+
+    @asynccontextmanager
+    async def launch(self, argv: tuple[str, ...], cwd: Path, cage: Cage) -> AsyncGenerator[Launch]:
+        """Raises OSError."""
+        async with self._walls.launch(argv, cwd, cage) as launch:
+            lasting = next((path for path in cage.write if path.parent == self._lasting), None)
+            if lasting is None:
+                yield launch
+                return
+            kept = {"XDG_CACHE_HOME": str(lasting), "npm_config_cache": f"{lasting}/npm"}
+            yield replace(launch, env={**launch.env, **kept})
+
+    @property
+    def _lasting(self) -> Path:
+        return self._root / "cache" / "servers"
+
+    async def _bare(self, terms: Terms) -> None:
+        """Never without a word."""
+        if terms.what in self._told:
+            return
+        self._told.add(terms.what)
+        log.warning("program_without_walls", program=terms.what)
+        if not terms.owners:
+            line = f"No sandbox holds here: {terms.what} runs without walls. docs/sandbox.md"
+            await self._tell(f"{terms.what} without walls", line)
+
+    def _planned(self, argv: tuple[str, ...], cwd: Path, terms: Terms) -> Cage:
+        reads, writes = self._named(argv, terms) if terms.owners else ((), ())
+        own = tuple(Path(each) for each in (terms.plugin,) if each)
+        lasting = tuple(self._lasting / each for each in (terms.cache,) if each)
+        for folder in lasting:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        opened = Opened(reads, writes, network=terms.network, offline=not terms.network)
+        cage = self._walls.planned(cwd, own, lasting, opened=opened)
+        hidden = self._walls.hidden((*reads, *writes)) if reads or writes else ()
+        return replace(cage, hide=tuple(dict.fromkeys((*cage.hide, *hidden))))
+
+    def _named(
+        self, argv: tuple[str, ...], terms: Terms
+    ) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+        """What the owner opened by its keys, and by what its words name. Raises OSError."""
+        keys: dict[str, list[Path]] = {"read": [], "write": []}
+        for key, places in (("read", terms.read), ("write", terms.write)):
+            for written in places:
+                path = self._absolute(written)
+                place = None if path is None else Path(os.path.realpath(path))
+                if place is None or not self._may(place):
+                    why = "is a sensitive place, or holds one" if place else "is not there"
+                    raise OSError(f"{terms.what}: sandbox.{key}: {written} {why}; name another")
+                keys[key].append(place)
+        for path in filter(None, map(self._absolute, _words(argv))):
+            if path.is_dir():
+                kind = "write" if terms.cache else "read"
+                keys[kind] += filter(self._may, [Path(os.path.realpath(path))])
+                continue
+            for file in dict.fromkeys((path, Path(os.path.realpath(path)))):
+                keys["read"] += self._around(file)
+        return tuple(dict.fromkeys(keys["read"])), tuple(dict.fromkeys(keys["write"]))
+
+    def _around(self, file: Path) -> Iterator[Path]:
+        """A program finds its parts where it lies: the widest place that may be opened."""
+        folder = Path(os.path.realpath(file.parent))
+        above = (folder.parent,) if folder.name == "bin" else ()
+        for place in (*above, folder, Path(os.path.realpath(file))):
+            if self._may(place):
+                yield place
+                return
+
+    def _may(self, place: Path) -> bool:
+        """Of ohmo's home only what the owner keeps there to be run."""
+        if place in (self._home, *self._home.parents):
+            return False
+        if self._root not in (place, *place.parents):
+            return self._opens(str(place))
+        scripts = self._root / SCRIPTS
+        own = scripts in (place, *place.parents)
+        return own or (place.parent == self._root and place.suffix in _LANGUAGES)
+
+    def _absolute(self, word: str) -> Path | None:
+        """None: it is none, or nothing is there."""
+        names = {"HOME": str(self._home), "OHMO_HOME": str(self._root)}
+        text = Template(word).safe_substitute(names)
+        if text == "~" or text.startswith("~/"):
+            text = f"{self._home}{text[1:]}"
+        return Path(text) if text.startswith("/") and os.path.exists(text) else None  # noqa: PTH110
+
+
+def _words(argv: tuple[str, ...]) -> Iterator[str]:
+    """Also those of a line for a shell, and what follows ``=``."""
+    words = list(argv)
+    if argv[:2] in _SHELLS:
+        line = " ".join(argv[2:])
+        lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+        lexer.whitespace_split, lexer.commenters = True, ""
+        try:
+            words = list(lexer)
+        except ValueError:
+            words = line.split()
+    for word in words:
+        yield word
+        if word.startswith("-") and "=" in word:
+            yield word.partition("=")[2]
