@@ -143,7 +143,7 @@ def build_agent(
     """``call``: asks the model for the steps of turns, ``ask`` for the rest. ``environ``: that of
     ``finding_programs``. ``cron``: makes jobs. ``largest``: bytes of a file a place can show."""
     home = Path(environ.get("HOME", "~")).expanduser()
-    host = Host(home, config.home.root, environ["PATH"])
+    host = Host(home, config.home.root, environ["PATH"], environ.get("DOCKER_HOST", ""))
     walls = build_walls(config, host)
     policies = Policies(snapshot_of(config), host, walls, build_projects(config, store))
     bench = Workbench(

@@ -18,7 +18,6 @@ from ohmo.shell.parsing import DEFAULT_PATH
 def build_walls(config: Config, host: Host) -> Walls:
     """Tries nothing yet."""
     written = config.sandbox
-    assert written.backend != "docker"  # refused by the configuration
     settings = CageSettings(
         backend=written.backend,
         network=written.network,
@@ -32,6 +31,8 @@ def build_walls(config: Config, host: Host) -> Walls:
         anywhere=ANYWHERE,
         path=host.path,
         installed=(Path(sys.prefix), Path(sys.base_prefix), Path(ohmo.__file__).parents[1]),
+        image=written.image,
+        engine=host.engine,
         socket=config.home.socket,
     )
     return Walls(settings)
@@ -40,7 +41,9 @@ def build_walls(config: Config, host: Host) -> Walls:
 def walls_tried(config: Config, environ: Mapping[str, str]) -> Standing:
     """Whether they hold here and now, tried. Not within an event loop."""
     home = Path(environ.get("HOME", "~")).expanduser()
-    host = Host(home, config.home.root, environ.get("PATH", DEFAULT_PATH))
+    host = Host(
+        home, config.home.root, environ.get("PATH", DEFAULT_PATH), environ.get("DOCKER_HOST", "")
+    )
 
     async def tried() -> Standing:
         return await build_walls(config, host).standing()

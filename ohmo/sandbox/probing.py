@@ -17,7 +17,8 @@ from pathlib import Path
 from ohmo.contracts.messages import Json
 from ohmo.contracts.sandbox import Cage, Sandbox
 from ohmo.processes.job import Command, ProcessRunner
-from ohmo.sandbox import bubblewrap, landlock, seccomp
+from ohmo.sandbox import bubblewrap, docker, landlock, seccomp
+from ohmo.sandbox.walls import CageSettings
 
 _SECONDS = 20.0
 _TEXT = Path(__file__).with_name("attempts.py")
@@ -28,9 +29,10 @@ _SWITCHES = (
 )
 
 
-def backends(wanted: str, path: str, scratch: Path) -> tuple[list[Sandbox], list[str]]:
-    """Those that may hold here, the best first, and why others cannot. ``wanted``: as in
-    ``sandbox.backend``; ``path``: where programs are; ``scratch``: a folder for Landlock."""
+def backends(settings: CageSettings, path: str, scratch: Path) -> tuple[list[Sandbox], list[str]]:
+    """Those that may hold here, the best first, and why others cannot. ``path``: where programs
+    are; ``scratch``: a folder for Landlock."""
+    wanted = settings.backend
     found: list[Sandbox] = []
     why: list[str] = []
     if not seccomp.supported():
@@ -47,6 +49,12 @@ def backends(wanted: str, path: str, scratch: Path) -> tuple[list[Sandbox], list
             why.append(f"landlock: {reason}")
         else:
             found.append(landlock.Landlock(scratch))
+    reason = docker.why_not(settings.engine) if wanted in ("auto", "docker") else "not asked for"
+    if not reason:
+        image = settings.image or docker.IMAGE
+        found.append(docker.Docker(image, str(settings.root), settings.engine))
+    elif wanted == "docker":  # who has none and asks for none need not be told
+        why.append(f"docker: {reason}")
     return found, why
 
 
@@ -58,6 +66,7 @@ async def holds(sandbox: Sandbox, cage: Cage) -> tuple[str, int]:
         top = _real(folder)
         own, outside = top / "own", top / "outside"
         own.mkdir()
+        own.chmod(0o777)
         outside.write_text("secret", encoding="ascii")
         listener = held.enter_context(closing(socket.create_server(("127.0.0.1", 0))))
         abstract = f"ohmo-probe-{secrets.token_hex(8)}"
@@ -84,7 +93,14 @@ async def holds(sandbox: Sandbox, cage: Cage) -> tuple[str, int]:
         inner = replace(cage, read=(*cage.read, *here), write=(*cage.write, own), network="off")
         text = await asyncio.to_thread(_TEXT.read_text, encoding="utf-8")
         command = Command(
-            (str(python), "-I", "-S", "-c", text, json.dumps(order)),
+            (
+                "python3" if sandbox.name == "docker" else str(python),
+                "-I",
+                "-S",
+                "-c",
+                text,
+                json.dumps(order),
+            ),
             own,
             {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
             top / "spill",
