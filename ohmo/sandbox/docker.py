@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from channels.record import record
 from ohmo.contracts.sandbox import Cage, Launch
 from ohmo.sandbox.docker_calls import profile
-from ohmo.sandbox.docker_exec import ask, code_of, pieces, prepared, started, told
+from ohmo.sandbox.docker_exec import ask, code_of, pieces, prepared, started
 from ohmo.sandbox.limits import limits, temporary
 from ohmo.sandbox.places import Way, kept, mounts
 from ohmo.sandbox.walls import SYSTEM, SYSTEM_STATE
@@ -57,12 +57,21 @@ done
 shift
 """
 # A shell that traps a signal ignores it until its command has ended; its own words are nobody's.
+# How many the kernel has killed for their memory is told by control groups of both versions.
 _AROUND = f"""{_CHECK}
+killed() {{
+  while read -r name number; do [ "$name" != oom_kill ] || echo "$number"; done \\
+    < /sys/fs/cgroup/memory.events || while read -r name number; do
+      [ "$name" != oom_kill ] || echo "$number"; done < /sys/fs/cgroup/memory/memory.oom_control
+}}
 trap : TERM INT HUP
+too_much=$1; shift
 exec {{err}}>&2 2>/dev/null
+before=$(killed)
 "$@" 2>&"$err" {{err}}>&-
 code=$?
 kill -KILL -1
+[ "$(killed)" = "$before" ] || echo "$too_much" >&"$err"
 exit "$code"
 """
 _SWEEP = f"kill -KILL -1; find /tmp /dev/shm -xdev -mindepth 1 -delete 2>/dev/null\n{_CHECK}"
@@ -144,7 +153,7 @@ class Docker:
             client = (sys.executable, "-I", "-S", "-c", _BOOT, _ROOT, self._engine, box.name)
             too_much = f"it took more than the {cage.memory >> 20} MiB of sandbox.memory"
             inside = ("/bin/bash", "--norc", "--noprofile", "-c", _AROUND, "sandbox")
-            words = (*client, plan.user, str(cwd), too_much, *inside, *plan.checked, "--", *argv)
+            words = (*client, plan.user, str(cwd), *inside, *plan.checked, "--", too_much, *argv)
             yield Launch(words, env=temporary("/tmp"))  # noqa: S108 - the container's own
         finally:
             self._give_back(box, plan)
@@ -186,8 +195,7 @@ class Docker:
             with connection:
                 for _ in pieces(rest, connection):
                     pass
-            state = told(self._engine, "GET", f"/containers/{box.name}/json")["State"]
-            return code_of(self._engine, swept) == 0 and not state.get("OOMKilled")
+            return code_of(self._engine, swept) == 0
         except (OSError, ValueError, LookupError):
             box.close()
             return False
@@ -201,7 +209,7 @@ class Docker:
             client = docker.DockerClient(f"unix://{self._engine}", version="auto", timeout=20)
             ours: dict[str, str | list[str] | bool] = {"label": f"ohmo.house={self._house}"}
             for left in client.containers.list(all=True, filters=ours, ignore_removed=True):
-                labels: dict[str, str] = left.labels
+                labels = cast("dict[str, str]", left.labels)
                 if not Path("/proc", labels.get("ohmo.pid", "none")).exists():
                     with suppress(DockerException):
                         left.remove(force=True)
@@ -237,7 +245,8 @@ class Docker:
             how = how if self._image == IMAGE else f"docker pull {self._image}"
             raise OSError(f"there is no image {self._image} ({how})") from None
         except DockerException as error:
-            raise OSError(f"no container: {str(error).strip()[:500]}") from None
+            told = getattr(error, "explanation", None) or error
+            raise OSError(f"no container: {str(told).strip()[:500]}") from None
         return box
 
 
@@ -253,8 +262,9 @@ def _planned(cage: Cage) -> _Plan:
     ]
     cage = replace(cage, read=tuple(reads))
     with ExitStack() as held:
-        found: list[tuple[Way, Path]] = [*mounts(cage, kept(cage, held))]
-    found += [("hide", path) for path in cage.hide if _of_system(path) and path.exists()]
+        found = list(mounts(cage, kept(cage, held)))
+    hidden = (path for path in cage.hide if _of_system(path) and path.exists())
+    found.extend(("hide", path) for path in hidden)
     there: dict[tuple[Way, Path], str] = {}
     for way, path in found:
         with suppress(OSError):

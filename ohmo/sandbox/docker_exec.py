@@ -92,17 +92,16 @@ def code_of(engine: str, exec_id: str) -> int:
 
 
 def main() -> None:
-    """``engine container user cwd too-much word ...``; ``too-much``: what is said when the kernel
-    ended something for its memory."""
-    engine, container, user, cwd, too_much, *words = sys.argv[2:]
+    """``engine container user cwd word ...``"""
+    engine, container, user, cwd, *words = sys.argv[2:]
     try:
-        sys.exit(_run(engine, container, user, cwd, too_much, words))
+        sys.exit(_run(engine, container, user, cwd, words))
     except OSError as error:
         print(f"no cage: {error}", file=sys.stderr)
         sys.exit(126)
 
 
-def _run(engine: str, container: str, user: str, cwd: str, too_much: str, words: list[str]) -> int:
+def _run(engine: str, container: str, user: str, cwd: str, words: list[str]) -> int:
     terminal = os.isatty(0)
     more = {
         "User": user,
@@ -127,10 +126,7 @@ def _run(engine: str, container: str, user: str, cwd: str, too_much: str, words:
             threading.Thread(target=_feed, args=(connection,), daemon=True).start()
             for stream, data in pieces(rest, connection):
                 _written(2 if stream == 2 else 1, data)
-    code = code_of(engine, exec_id)
-    if told(engine, "GET", f"/containers/{container}/json")["State"].get("OOMKilled"):
-        _written(2, f"{too_much}\n".encode())
-    return code
+    return code_of(engine, exec_id)
 
 
 def _feed(connection: socket.socket) -> None:
