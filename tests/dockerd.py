@@ -15,7 +15,21 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PROGRAMS = (
-    *("bash", "cat", "chmod", "cp", "cut", "date", "df", "env", "find", "git", "head", "id"),
+    *(
+        "bash",
+        "cat",
+        "chmod",
+        "cp",
+        "cut",
+        "date",
+        "df",
+        "env",
+        "find",
+        "git",
+        "grep",
+        "head",
+        "id",
+    ),
     *("ionice", "ipcrm", "ln", "ls", "mkdir", "mv", "nice", "od", "prlimit", "ps", "python3"),
     *("readlink", "renice", "rm", "seq", "setsid", "sh", "sleep", "stat", "stty", "tail"),
     *("timeout", "touch", "tr", "true", "wc", "kill"),

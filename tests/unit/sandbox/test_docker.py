@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,8 +25,8 @@ pytestmark = [pytest.mark.needs("linux")]
 
 
 @pytest.fixture
-def ground(tmp_path: Path, engine: str) -> Iterator[Ground]:
-    yield Ground(tmp_path, "docker", engine=engine)
+def ground(tmp_path: Path, engine: str) -> Ground:
+    return Ground(tmp_path, "docker", engine=engine)
 
 
 async def until(what: Callable[[], bool], seconds: float = 15) -> None:
