@@ -25,18 +25,18 @@ READ = 0b1101
 OF_FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15  # what a rule about no folder may give
 _SCOPES = 0b11  # abstract unix sockets and signals: ABI 6
 NEEDED = 6
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def landlock_abi() -> int:
     """Version of Landlock in this kernel, landlock(7); 0: there is none, or it is off."""
-    answer = ctypes.CDLL(None, use_errno=True).syscall(_CREATE, None, 0, 1)
-    return max(0, answer)
+    return max(0, _LIBC.syscall(_CREATE, None, 0, 1))
 
 
 def confine(rules: Mapping[str, Any]) -> None:
     """Never to be undone, also by what is executed then. Raises OSError: it could not be done, and
     nothing may be run."""
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = _LIBC
     if "cpus" in rules:
         have = sorted(os.sched_getaffinity(0))
         first = os.getpid() % len(have)
