@@ -137,7 +137,7 @@ def test_a_cage_holds_inside_the_hardened_unit(machine: Booted) -> None:
         while not (told := json.loads(machine.run(line, code=None))).get("sandbox"):
             assert time.monotonic() < end, told
             time.sleep(0.3)
-        assert told["sandbox"] == "landlock"
+        assert told["sandbox"] == "landlock", told
     finally:
         machine.run("ohmo-root service uninstall --system")
 
@@ -148,7 +148,7 @@ def test_a_tool_of_the_user_unit_works_in_a_cage(machine: Booted) -> None:
         said = machine.run("ohmo-pat -p 'Bash: id -un; touch ~/x' --allow Bash", user="pat")
         assert "pat" in said.split()
         told = json.loads(machine.run("ohmo-pat status --json", user="pat", code=None))
-        assert told["sandbox"] in ("bubblewrap", "landlock")
+        assert told["sandbox"] in ("bubblewrap", "landlock"), told
         machine.run("test ! -e ~/x", user="pat")
     finally:
         machine.run("ohmo-pat service stop && ohmo-pat service uninstall", user="pat")
