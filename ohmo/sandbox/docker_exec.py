@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import threading
+import tty
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -138,8 +139,6 @@ def _feed(connection: socket.socket) -> None:
 
 def _relay(engine: str, exec_id: str, rest: bytes, connection: socket.socket) -> None:
     """The terminal inside has its lines ended already."""
-    import tty
-
     rows, columns = os.get_terminal_size(1)[::-1]
     tty.setraw(1)
     with suppress(OSError):

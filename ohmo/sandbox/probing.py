@@ -62,12 +62,8 @@ async def holds(sandbox: Sandbox, cage: Cage) -> tuple[str, int]:
     """One line about what it lets through, or why it does not start, "" when it holds; and how many
     ways out were tried. ``cage``: as commands get it, without network."""
     with ExitStack() as held:
-        folder = held.enter_context(tempfile.TemporaryDirectory(prefix="ohmo-probe-"))
-        top = _real(folder)
+        top = _ground(held)
         own, outside = top / "own", top / "outside"
-        own.mkdir()
-        own.chmod(0o777)
-        outside.write_text("secret", encoding="ascii")
         listener = held.enter_context(closing(socket.create_server(("127.0.0.1", 0))))
         abstract = f"ohmo-probe-{secrets.token_hex(8)}"
         for address in ("\0" + abstract, str(top / "socket")):
@@ -122,6 +118,15 @@ async def holds(sandbox: Sandbox, cage: Cage) -> tuple[str, int]:
         lines = ended.output.err.head.decode("utf-8", "replace").strip().splitlines()
         why = lines[-1] if lines else ended.reason or ended.code
         return f"it does not start: {why}{_hint()}", 0
+
+
+def _ground(held: ExitStack) -> Path:
+    """A folder that nobody else gets into, with what is tried on."""
+    top = _real(held.enter_context(tempfile.TemporaryDirectory(prefix="ohmo-probe-")))
+    (top / "own").mkdir()
+    (top / "own").chmod(0o777)  # a container may run as somebody else
+    (top / "outside").write_text("secret", encoding="ascii")
+    return top
 
 
 def _terminal(held: ExitStack) -> str:
