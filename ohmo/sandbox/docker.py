@@ -67,6 +67,8 @@ killed() {{
 trap : TERM INT HUP
 too_much=$1; shift
 exec {{err}}>&2 2>/dev/null
+# its size is told once it runs
+[ ! -t 1 ] || for _ in {{1..40}}; do [ "$(stty size <&1)" = "0 0" ] || break; sleep 0.02; done
 before=$(killed)
 "$@" 2>&"$err" {{err}}>&-
 code=$?
