@@ -90,6 +90,10 @@ PARTS: Mapping[str, tuple[Callable[[], bool], str]] = {
         lambda: browser_path() is not None,
         "apt install chromium-headless-shell, or chromium",
     ),
+    "dockerd": (
+        lambda: os.geteuid() == 0 and _program("dockerd") and Path("/usr/bin/python3").exists(),
+        "apt install docker.io, root, and Debian's Python, of which an image is made",
+    ),
     "glibc": (
         lambda: machine.libc_ver()[0] == "glibc",
         "mallopt, malloc_trim and heaps of threads are glibc's",

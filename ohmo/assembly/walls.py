@@ -33,13 +33,13 @@ class Walled:
 
 def host_of(config: Config, environ: Mapping[str, str]) -> Host:
     home = Path(environ.get("HOME", "~")).expanduser()
-    return Host(home, config.home.root, environ.get("PATH", DEFAULT_PATH))
+    path, engine = environ.get("PATH", DEFAULT_PATH), environ.get("DOCKER_HOST", "")
+    return Host(home, config.home.root, path, engine)
 
 
 def build_walls(config: Config, host: Host, began: datetime | None = None) -> Walls:
     """Tries nothing yet. ``began``: when this daemon did."""
     written = config.sandbox
-    assert written.backend != "docker"  # refused by the configuration
     settings = CageSettings(
         backend=written.backend,
         network=written.network,
@@ -53,6 +53,8 @@ def build_walls(config: Config, host: Host, began: datetime | None = None) -> Wa
         anywhere=ANYWHERE,
         path=host.path,
         installed=(Path(sys.prefix), Path(sys.base_prefix), Path(ohmo.__file__).parents[1]),
+        image=written.image,
+        engine=host.engine,
         socket=config.home.socket,
         began=0.0 if began is None else began.timestamp(),
     )

@@ -198,10 +198,6 @@ def not_yet(written: Written, source: Source) -> list[Problem]:
     for name, profile in written.profiles.items():
         if profile.provider in UNBUILT:
             asked.append((("profiles", name, "provider"), f"{profile.provider} as a provider"))
-    if written.sandbox.backend == "docker":
-        asked.append((("sandbox", "backend"), "the backend docker"))
-    if written.sandbox.image is not None:
-        asked.append((("sandbox", "image"), "an image for the backend docker"))
     if written.remote is not None:
         asked.append((("remote",), "remote storage"))
     problems = [

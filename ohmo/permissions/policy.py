@@ -283,6 +283,7 @@ class Host:
     home: Path  # of whoever runs it
     root: Path  # $OHMO_HOME
     path: str  # where commands find programs
+    engine: str = ""  # $DOCKER_HOST: of containers
 
 
 def snapshot_of(config: Config) -> PolicySnapshot:

@@ -25,18 +25,18 @@ READ = 0b1101
 OF_FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15  # what a rule about no folder may give
 _SCOPES = 0b11  # abstract unix sockets and signals: ABI 6
 NEEDED = 6
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def landlock_abi() -> int:
     """Version of Landlock in this kernel, landlock(7); 0: there is none, or it is off."""
-    answer = ctypes.CDLL(None, use_errno=True).syscall(_CREATE, None, 0, 1)
-    return max(0, answer)
+    return max(0, _LIBC.syscall(_CREATE, None, 0, 1))
 
 
 def confine(rules: Mapping[str, Any]) -> None:
     """Never to be undone, also by what is executed then. Raises OSError: it could not be done, and
     nothing may be run."""
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = _LIBC
     if "cpus" in rules:
         have = sorted(os.sched_getaffinity(0))
         first = os.getpid() % len(have)
@@ -100,12 +100,16 @@ class Guard:
 
 def _no_capabilities(libc: ctypes.CDLL) -> None:
     """Also for root, who would get them back at the exec, capabilities(7)."""
-    with open("/proc/sys/kernel/cap_last_cap", "rb") as file:  # noqa: PTH123
-        last = int(file.read())
     if os.geteuid() == 0:
+        with open("/proc/sys/kernel/cap_last_cap", "rb") as file:  # noqa: PTH123
+            last = int(file.read())
         for number in range(last + 1):
             _must(libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0), "capabilities")
     header = struct.pack("II", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
+    held = ctypes.create_string_buffer(24)
+    _must(libc.capget(header, held), "capabilities")
+    if held.raw == bytes(24):
+        return  # and a unit may forbid to set them
     _must(libc.capset(header, bytes(24)), "capabilities")
 
 
@@ -117,6 +121,8 @@ def _landlock(libc: ctypes.CDLL, allowed: Sequence[tuple[str, int]]) -> None:
     size = len(how)
     for path, rights in allowed:
         fd = libc.syscall(_OPENAT2, -100, os.fsencode(path), how, size)
+        if fd < 0 and ctypes.get_errno() == errno.ENOSYS:
+            fd = _stepped(path)
         if fd < 0:
             if ctypes.get_errno() in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EACCES):
                 continue  # not there, or exchanged since: then it is not allowed either
@@ -128,6 +134,25 @@ def _landlock(libc: ctypes.CDLL, allowed: Sequence[tuple[str, int]]) -> None:
         os.close(fd)
     _must(libc.syscall(_RESTRICT, ruleset, 0), "landlock")
     os.close(ruleset)
+
+
+def _stepped(path: str) -> int:
+    """As openat2(2) with ``_NO_LINKS``, which a unit with RestrictSUIDSGID= does not have."""
+    fd = os.open("/", _O_PATH | os.O_CLOEXEC)
+    for name in filter(None, path.split("/")):
+        above = fd
+        try:
+            fd = os.open(name, _O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+        except OSError as error:
+            ctypes.set_errno(error.errno or errno.EIO)
+            return -1
+        finally:
+            os.close(above)
+    if os.fstat(fd).st_mode & 0o170000 == 0o120000:  # the link itself
+        os.close(fd)
+        ctypes.set_errno(errno.ELOOP)
+        return -1
+    return fd
 
 
 def _must(answer: int, what: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from glob import glob
 from pathlib import Path
 
 from ohmo.contracts.messages import Json
@@ -15,7 +16,7 @@ def limits(cage: Cage) -> dict[str, Json]:
     """The rules of ``Launch`` for memory, processes and files. The kernel counts RLIMIT_NPROC for
     the user with all threads (setrlimit(2)), so what the machine runs already comes on top;
     RLIMIT_DATA and not RLIMIT_AS, because node and Java reserve more addresses than they use."""
-    running = int(Path("/proc/loadavg").read_text(encoding="ascii").split()[3].partition("/")[2])
+    running = _running()
     return {
         "rlimits": {
             "DATA": cage.memory,
@@ -27,6 +28,16 @@ def limits(cage: Cage) -> dict[str, Json]:
         "pids": cage.pids + 4,  # with the backend's own
         "memory": cage.memory,
     }
+
+
+def _running() -> int:
+    """Threads of the machine, or of what is seen of it: a unit with ProcSubset=pid has no file that
+    tells them."""
+    try:
+        told = Path("/proc/loadavg").read_text(encoding="ascii")
+        return int(told.split()[3].partition("/")[2])
+    except OSError:
+        return len(glob("/proc/[0-9]*/task/*"))  # noqa: PTH207 - absolute
 
 
 def temporary(folder: str) -> dict[str, str]:

@@ -17,7 +17,8 @@ from pathlib import Path
 from ohmo.contracts.messages import Json
 from ohmo.contracts.sandbox import Cage, Sandbox
 from ohmo.processes.job import Command, ProcessRunner
-from ohmo.sandbox import bubblewrap, landlock, seccomp
+from ohmo.sandbox import bubblewrap, docker, landlock, seccomp
+from ohmo.sandbox.walls import CageSettings
 
 _SECONDS = 20.0
 _TEXT = Path(__file__).with_name("attempts.py")
@@ -28,9 +29,10 @@ _SWITCHES = (
 )
 
 
-def backends(wanted: str, path: str, scratch: Path) -> tuple[list[Sandbox], list[str]]:
-    """Those that may hold here, the best first, and why others cannot. ``wanted``: as in
-    ``sandbox.backend``; ``path``: where programs are; ``scratch``: a folder for Landlock."""
+def backends(settings: CageSettings, path: str, scratch: Path) -> tuple[list[Sandbox], list[str]]:
+    """Those that may hold here, the best first, and why others cannot. ``path``: where programs
+    are; ``scratch``: a folder for Landlock."""
+    wanted = settings.backend
     found: list[Sandbox] = []
     why: list[str] = []
     if not seccomp.supported():
@@ -47,6 +49,12 @@ def backends(wanted: str, path: str, scratch: Path) -> tuple[list[Sandbox], list
             why.append(f"landlock: {reason}")
         else:
             found.append(landlock.Landlock(scratch))
+    reason = docker.why_not(settings.engine) if wanted in ("auto", "docker") else "not asked for"
+    if not reason:
+        image = settings.image or docker.IMAGE
+        found.append(docker.Docker(image, str(settings.root), settings.engine))
+    elif wanted == "docker":  # who has none and asks for none need not be told
+        why.append(f"docker: {reason}")
     return found, why
 
 
@@ -54,11 +62,8 @@ async def holds(sandbox: Sandbox, cage: Cage) -> tuple[str, int]:
     """One line about what it lets through, or why it does not start, "" when it holds; and how many
     ways out were tried. ``cage``: as commands get it, without network. Raises TimeoutError."""
     with ExitStack() as held:
-        folder = held.enter_context(tempfile.TemporaryDirectory(prefix="ohmo-probe-"))
-        top = _real(folder)
+        top = _ground(held)
         own, outside = top / "own", top / "outside"
-        own.mkdir()
-        outside.write_text("secret", encoding="ascii")
         listener = held.enter_context(closing(socket.create_server(("127.0.0.1", 0))))
         abstract = f"ohmo-probe-{secrets.token_hex(8)}"
         for address in ("\0" + abstract, str(top / "socket")):
@@ -84,7 +89,14 @@ async def holds(sandbox: Sandbox, cage: Cage) -> tuple[str, int]:
         inner = replace(cage, read=(*cage.read, *here), write=(*cage.write, own), network="off")
         text = await asyncio.to_thread(_TEXT.read_text, encoding="utf-8")
         command = Command(
-            (str(python), "-I", "-S", "-c", text, json.dumps(order)),
+            (
+                "python3" if sandbox.name == "docker" else str(python),
+                "-I",
+                "-S",
+                "-c",
+                text,
+                json.dumps(order),
+            ),
             own,
             {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
             top / "spill",
@@ -108,6 +120,15 @@ async def holds(sandbox: Sandbox, cage: Cage) -> tuple[str, int]:
         lines = ended.output.err.head.decode("utf-8", "replace").strip().splitlines()
         why = lines[-1] if lines else ended.reason or ended.code
         return f"it does not start: {why}{_hint()}", 0
+
+
+def _ground(held: ExitStack) -> Path:
+    """A folder that nobody else gets into, with what is tried on."""
+    top = _real(held.enter_context(tempfile.TemporaryDirectory(prefix="ohmo-probe-")))
+    (top / "own").mkdir()
+    (top / "own").chmod(0o777)  # a container may run as somebody else
+    (top / "outside").write_text("secret", encoding="ascii")
+    return top
 
 
 def _terminal(held: ExitStack) -> str:

@@ -112,8 +112,8 @@ _STREAM, _SEQPACKET = 1, 5  # socket(2); every other pair can be sent on to an a
 _CLONE = (56, 220)
 _CLONE3 = (435, 435)
 _X32 = 0x40000000  # calls of another ABI on x86-64 carry this bit
-_TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: would type into a terminal, ioctl_tty(2)
-_NAMESPACES = 0x7E020080  # every CLONE_NEW* of clone(2)
+TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: would type into a terminal, ioctl_tty(2)
+NAMESPACES = 0x7E020080  # every CLONE_NEW* of clone(2)
 _ALLOW, _EPERM, _ENOSYS, _KILL = 0x7FFF0000, 0x00050001, 0x00050026, 0x80000000
 _NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24  # offsets in struct seccomp_data
 _LOAD, _EQUAL, _ABOVE, _ANY, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
@@ -154,9 +154,9 @@ def program(
         code += [_op(_EQUAL, number, 0, 1), _op(_RETURN, _EPERM)]
     # The flags of clone3 lie in memory, where no filter can look; libc then takes clone.
     code += [_op(_EQUAL, _CLONE3[column], 0, 1), _op(_RETURN, _ENOSYS)]
-    code += _argument(_CLONE[column], _FIRST, [_op(_ANY, _NAMESPACES, 0, 1), _op(_RETURN, _EPERM)])
+    code += _argument(_CLONE[column], _FIRST, [_op(_ANY, NAMESPACES, 0, 1), _op(_RETURN, _EPERM)])
     typing: list[bytes] = []
-    for request in _TERMINAL:
+    for request in TERMINAL:
         typing += [_op(_EQUAL, request, 0, 1), _op(_RETURN, _EPERM)]
     code += _argument(_IOCTL[column], _SECOND, typing)
     made: list[bytes] = []

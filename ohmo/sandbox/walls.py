@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: What of the system can be read, as far as it is there.
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix")
-_SYSTEM_STATE = ("/var/lib/dpkg", "/var/lib/ca-certificates", "/sys/devices/system/cpu")
+SYSTEM_STATE = ("/var/lib/dpkg", "/var/lib/ca-certificates", "/sys/devices/system/cpu")
 _HOME = (".gitconfig", ".config/git/config", ".config/git/ignore")
 #: Of the home: where people keep programs, and nothing but programs.
 _TOOLS = (
@@ -47,10 +47,11 @@ class CageSettings:
     """``backend`` and the limits: as in the configuration's ``sandbox``. ``home``: of the person
     who runs the daemon, ``root``: $OHMO_HOME. ``absolute``, ``anywhere``: patterns of sensitive
     places, the latter below whatever folder. ``path``: where programs are. ``installed``: where
-    ohmo itself and its interpreter are; ``socket``: at which the daemon listens; ``began``: when
-    this daemon did, in seconds of the epoch."""
+    ohmo itself and its interpreter are; ``image``: of containers, None: ours; ``engine``:
+    $DOCKER_HOST; ``socket``: at which the daemon listens; ``began``: when this daemon did, in
+    seconds of the epoch."""
 
-    backend: Literal["auto", "bubblewrap", "landlock", "none"]
+    backend: Literal["auto", "bubblewrap", "landlock", "docker", "none"]
     network: Literal["ask", "on", "off"]
     memory: int
     cpus: float
@@ -62,6 +63,8 @@ class CageSettings:
     anywhere: tuple[str, ...]
     path: str
     installed: tuple[Path, ...] = ()
+    image: str | None = None
+    engine: str = ""
     socket: Callable[[], Path] = Path
     began: float = 0.0
 
@@ -114,7 +117,7 @@ class Walls:
         self._settings = settings
         self._scratch = settings.root / "scratch"
         self._hiding = Hiding(settings.absolute, settings.anywhere)
-        self._system = tuple(map(Path, filter(os.path.lexists, (*SYSTEM, *_SYSTEM_STATE))))
+        self._system = tuple(map(Path, filter(os.path.lexists, (*SYSTEM, *SYSTEM_STATE))))
         self._finding: asyncio.Task[Standing] | None = None
         self._sandbox: Sandbox | None = None
         self._standing: Standing | None = None
@@ -281,7 +284,7 @@ class Walls:
             why = ("there is no backend for this system yet",)
             return Standing("none", why, fell=settings.backend != "auto")
         backends = cast(
-            "Callable[[str, str, Path], tuple[list[Sandbox], list[str]]]",
+            "Callable[[CageSettings, str, Path], tuple[list[Sandbox], list[str]]]",
             load("ohmo.sandbox.probing:backends"),
         )
         holds = cast(
@@ -292,7 +295,7 @@ class Walls:
         # Not what commands may write to: a bwrap from there would be theirs.
         folders = filter(os.path.isabs, settings.path.split(":"))
         path = ":".join(one for one in folders if not _below_any(_real(Path(one)), cage.write))
-        able, why = await asyncio.to_thread(backends, settings.backend, path, self._scratch)
+        able, why = await asyncio.to_thread(backends, settings, path, self._scratch)
         late = False
         for sandbox in able:
             try:

@@ -220,6 +220,7 @@ LATE = {  # imported at first need: nobody waits for them at the start
     "junitparser": "before the first test report",
     "bs4": "before the first web page, in a process of its own",
     "markdownify": "the same",
+    "docker": "before the first container, in a thread",
     "json_repair": "before the first broken call",
 }
 

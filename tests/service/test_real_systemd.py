@@ -127,6 +127,33 @@ def test_a_tool_works_inside_the_hardened_unit(machine: Booted, tmp_path: Path) 
     machine.run("ohmo-root service uninstall --system")
 
 
+def test_a_cage_holds_inside_the_hardened_unit(machine: Booted) -> None:
+    """RestrictNamespaces=yes leaves no bubblewrap. What holds was tried by commands of the daemon,
+    in its unit."""
+    machine.run("ohmo-root service install --system && ohmo-root service start --system")
+    try:
+        line = "su -s /bin/sh ohmo -c 'cd; ohmo-root status --json'"
+        end = time.monotonic() + 60
+        while not (told := json.loads(machine.run(line, code=None))).get("sandbox"):
+            assert time.monotonic() < end, told
+            time.sleep(0.3)
+        assert told["sandbox"] == "landlock", told
+    finally:
+        machine.run("ohmo-root service uninstall --system")
+
+
+def test_a_tool_of_the_user_unit_works_in_a_cage(machine: Booted) -> None:
+    machine.run("ohmo-pat service install && ohmo-pat service start", user="pat")
+    try:
+        said = machine.run("ohmo-pat -p 'Bash: id -un; touch ~/x' --allow Bash", user="pat")
+        assert "pat" in said.split()
+        told = json.loads(machine.run("ohmo-pat status --json", user="pat", code=None))
+        assert told["sandbox"] in ("bubblewrap", "landlock"), told
+        machine.run("test ! -e ~/x", user="pat")
+    finally:
+        machine.run("ohmo-pat service stop && ohmo-pat service uninstall", user="pat")
+
+
 def test_a_system_installation_whose_upgrade_was_interrupted_is_the_old_one_at_the_next_start(
     machine: Booted,
 ) -> None:

@@ -261,18 +261,15 @@ def test_a_webhook_whose_secret_is_gone_is_a_line_before_anything_starts(home: P
 
 
 def test_what_is_not_built_yet_is_not_silently_ignored(home: Path) -> None:
-    text = "profiles: {default: {provider: codex}}\nsandbox: {backend: docker}\n"
+    text = "profiles: {default: {provider: codex}}\nremote: {endpoint: https://s3.example.org, bucket: b, access_key: a, secret_key: c}\n"
     found = problems(home, text)
     assert len(found) == 2
     assert all("comes in a later version" in line for line in found)
 
 
-@pytest.mark.parametrize(
-    "text", [*(f"sandbox: {{{key}}}\n" for key in ("image: x", "backend: docker"))]
-)
-def test_a_key_that_would_do_nothing_is_refused(home: Path, text: str) -> None:
-    (line,) = problems(home, text)
-    assert "comes in a later version; remove this" in line
+def test_containers_can_be_asked_for(home: Path) -> None:
+    asked = loaded(home, "sandbox: {backend: docker, image: 'mine@sha256:0'}\n").sandbox
+    assert (asked.backend, asked.image) == ("docker", "mine@sha256:0")
 
 
 def test_the_preset_full_is_full_auto_in_a_sandbox_and_a_written_mode_wins(home: Path) -> None:
