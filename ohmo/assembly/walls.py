@@ -18,8 +18,11 @@ from ohmo.permissions.cages import may_be_opened
 from ohmo.permissions.policy import Host, sensitive_of, snapshot_of
 from ohmo.permissions.sensitive_paths import FsCache
 from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE
+from ohmo.sandbox.proxy import Proxy
 from ohmo.sandbox.walls import CageSettings, Standing, Walls
 from ohmo.shell.parsing import DEFAULT_PATH
+from ohmo.tools.web_addresses import is_elsewhere
+from ohmo.tools.workbench import system_resolver
 
 
 @record
@@ -58,7 +61,7 @@ def build_walls(config: Config, host: Host, began: datetime | None = None) -> Wa
         socket=config.home.socket,
         began=0.0 if began is None else began.timestamp(),
     )
-    return Walls(settings)
+    return Walls(settings, Proxy(system_resolver, is_elsewhere))
 
 
 def walls_of(

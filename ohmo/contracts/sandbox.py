@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import field
 from pathlib import Path
@@ -12,6 +12,21 @@ from channels.record import record
 from ohmo.contracts.messages import Json
 
 Backend = Literal["bubblewrap", "landlock", "docker", "none"]
+
+
+def _untold(_: str) -> None:
+    return
+
+
+@record
+class Names:
+    """What of the network a proxy outside connects a cage to: ``host``, ``host:port`` or
+    ``.domain`` (and all below). ``barred``: domains it never does. ``refused`` is told each
+    ``host:port`` that was wanted beside."""
+
+    opened: tuple[str, ...] = ()
+    barred: tuple[str, ...] = ()
+    refused: Callable[[str], None] = field(default=_untold, compare=False, repr=False)
 
 
 @record
@@ -28,7 +43,8 @@ class Cage:
     write: tuple[Path, ...]
     hide: tuple[Path, ...] = ()
     named: tuple[Path, ...] = ()
-    network: Literal["off", "on"] = "off"
+    network: Literal["off", "names", "on"] = "off"
+    names: Names = Names()
     doors: bool = False
     memory: int = 2 << 30
     cpus: float = 1.0

@@ -99,6 +99,8 @@ class Footprint:
     note: str = ""  # what the arguments mean, for the person who is asked
     asks: str = ""  # why a person has to allow it, whatever rules and mode say
     network: bool = False  # its command needs it, and has it only when somebody allows it
+    #: Where that is known to lead, as in ``Names``; empty: perhaps everywhere.
+    names: tuple[str, ...] = ()
     question: Question | None = None  # AskUser: what a person has to answer before the call may run
     standing: Standing = "guest"  # who may call it at least
     configured: bool = False  # its hosts stand in the configuration: no words choose them
@@ -128,12 +130,15 @@ def _nothing(_: str) -> bool:
 @record
 class Opened:
     """What the cage of an allowed command is opened to beyond the workspace: places (absolute,
-    without links) and the network, each of them named by what allowed it. ``house``: the requests
-    that what the daemon runs may make of it."""
+    without links) and the network, each of them named by what allowed it. ``names``, ``barred``:
+    of the network only this, as in ``Names``; no names: all of it. ``house``: the requests that
+    what the daemon runs may make of it."""
 
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
     network: bool = False
+    names: tuple[str, ...] = ()
+    barred: tuple[str, ...] = ()
     house: bool = False
     offline: bool = False  # it has no network, whatever the configuration says
 

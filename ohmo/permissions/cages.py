@@ -12,9 +12,10 @@ from pathlib import Path
 
 from ohmo.contracts.tool import CallContext, Opened
 from ohmo.permissions.boundaries import Reach, first_sensitive, resolved
-from ohmo.permissions.rules import PathRules, Rule, RuleSet, parse_rule, path_matches
+from ohmo.permissions.rules import PathRules, Rule, RuleSet, host_matches, parse_rule, path_matches
 from ohmo.permissions.sensitive_paths import FsCache, SensitivePaths, Touch
 from ohmo.permissions.wildcard_rules import covers
+from ohmo.shell.hosts import endpoint, is_local
 from ohmo.shell.network import networked
 from ohmo.shell.parsing import Shell
 from ohmo.shell.patterns import known
@@ -43,15 +44,22 @@ class Cages:
         self._reach = reach
 
     def opened(
-        self, command: str, context: CallContext, granted: Sequence[Rule], *, person: bool
+        self,
+        command: str,
+        context: CallContext,
+        granted: Sequence[Rule],
+        *,
+        person: bool,
+        names: tuple[str, ...] = (),
     ) -> Opened:
-        """``person``: one allowed this very call; else only what rules name counts. Looks at the
-        disk."""
+        """``person``: one allowed this very call; else only what rules name counts. ``names``:
+        where it wants to go, as far as that is known. Looks at the disk."""
         if len(command) > _LONG:
-            return Opened()
+            return Opened(names=names)
         script = self._shell.parse(command, context.cwd)
         rules = (*self._rules.allow, *granted)
-        every = person or any(_is_whole(rule, command) for rule in rules)
+        exact = any(_is_whole(rule, command) for rule in rules)
+        every = person or exact
         of_job = self._of_job(script, command, context)
         reads: dict[Path, None] = {}
         writes: dict[Path, None] = {}
@@ -69,12 +77,30 @@ class Cages:
                 or _named("write", path, rules)
             ):
                 reads.setdefault(Path(path))
+        # Who wants to be asked about pages is asked about names, too.
+        asks = any(rule.tool == "WebFetch" for rule in self._rules.ask)
+        named = () if asks else rules
+        by_rules = self._network(script, command, context, rules)
+        if not exact and any(map(is_local, _hosts(names))):  # no way to this machine but by name
+            by_rules = False
+        elif names and not strange(names, named):
+            by_rules = True
+        part = bool(names) and not of_job
         return Opened(
             tuple(reads),
             tuple(writes),
-            network=of_job or self._network(script, command, context, rules),
+            network=of_job or by_rules,
+            names=(*names, *(each for each in _domains(named) if each != ".")) if part else (),
+            barred=_domains(self._rules.deny) if part else (),
             house=of_job and all(simple.name == "ohmo" for simple in script.commands),
         )
+
+    def closed(self, names: tuple[str, ...]) -> Rule | None:
+        """The first deny rule that is about the domain of one of the names."""
+        for rule in self._rules.deny:
+            if rule.pattern and any(host_matches(rule, "WebFetch", host) for host in _hosts(names)):
+                return rule
+        return None
 
     def _network(
         self, script: Script, command: str, context: CallContext, rules: Sequence[Rule]
@@ -173,6 +199,28 @@ def _is_whole(rule: Rule, command: str) -> bool:
         and "*" not in rule.pattern
         and rule.pattern == command.strip()
     )
+
+
+def _domains(rules: Sequence[Rule]) -> tuple[str, ...]:
+    """Of ``WebFetch(domain:…)``, as in ``Names``; "." is every host."""
+    found = (rule.pattern for rule in rules if rule.tool == "WebFetch" and rule.pattern)
+    names = (each.removeprefix("domain:").removeprefix("*.").strip(".*") for each in found)
+    return tuple(dict.fromkeys(f".{name.casefold()}" for name in names))
+
+
+def strange(names: tuple[str, ...], rules: Sequence[Rule]) -> tuple[str, ...]:
+    """The hosts that no rule about domains names."""
+    named = [rule for rule in rules if rule.pattern not in (None, "domain:*")]
+    return tuple(
+        host
+        for host in _hosts(names)
+        if not any(host_matches(rule, "WebFetch", host) for rule in named)
+    )
+
+
+def _hosts(names: tuple[str, ...]) -> tuple[str, ...]:
+    found = [each[0] for each in map(endpoint, names) if each is not None]
+    return tuple(dict.fromkeys(found))
 
 
 def _named(kind: str, path: str, rules: Sequence[Rule]) -> bool:

@@ -33,6 +33,7 @@ from ohmo.permissions.policy import Paths, Policy, paths_of
 from ohmo.permissions.rules import Ruling
 from ohmo.permissions.sensitive_paths import names_descriptor
 from ohmo.permissions.wording import about, argument, detail_of, offered, title_of, why_asked
+from ohmo.shell.hosts import is_local
 
 Grants = Callable[[], Awaitable[Sequence[Grant]]]
 Judging = Callable[[CallContext], Sequence[Policy]]
@@ -62,12 +63,15 @@ def digest_of(
     footprint: Footprint | None = None,
 ) -> str:
     """What an approval is bound to: tool, final arguments, working directory, person, the files
-    that its paths lead to, and a command that the arguments do not say, with what is told of it."""
+    that its paths lead to, the hosts that it is to reach, and a command that the arguments do not
+    say, with what is told of it."""
     body: list[object] = [call.name, dict(call.arguments), str(context.cwd), context.person]
     if paths is not None and (paths.reads or paths.writes):
         body += [paths.reads, paths.writes]
     if footprint is not None and footprint.command not in (None, call.arguments.get("command")):
         body += [footprint.command, footprint.note]
+    if footprint is not None and footprint.names:
+        body.append(sorted(footprint.names))
     text = json.dumps(body, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -94,7 +98,7 @@ class LayeredGate:
         elif ruling.verdict == "allow" and footprint.network:
             opened = await self._opened(footprint, context, person=False)
             if not opened.network:
-                ruling = Ruling("ask", "sandbox", "network", _NETWORK, remember=False)
+                ruling = await self._unnamed(footprint, context)
         if context.asks and ruling.verdict == "allow":
             ruling = Ruling("ask", "hook", context.asks, context.asks, remember=False)
         digest = digest_of(call, context, paths, footprint)
@@ -138,12 +142,21 @@ class LayeredGate:
         policies = self._judging(context)
 
         def shared() -> Opened:
-            each = [policy.opened(command, context, grants, person=person) for policy in policies]
+            names = footprint.names
+            each = [
+                policy.opened(command, context, grants, person=person, names=names)
+                for policy in policies
+            ]
             first = each[0]
+            parts = [one.names for one in each if one.names]
             return Opened(
                 tuple(path for path in first.reads if all(path in one.reads for one in each)),
                 tuple(path for path in first.writes if all(path in one.writes for one in each)),
                 network=(person and footprint.network) or all(one.network for one in each),
+                names=tuple(
+                    name for name in (parts or [()])[0] if all(name in one for one in parts)
+                ),
+                barred=tuple({name for one in each for name in one.barred}),
                 house=all(one.house for one in each),
                 offline=any(one.offline for one in each),
             )
@@ -151,6 +164,15 @@ class LayeredGate:
         if not _ELSEWHERE.search(command):  # it names nothing that would be looked through
             return shared()
         return await asyncio.to_thread(shared)
+
+    async def _unnamed(self, footprint: Footprint, context: CallContext) -> Ruling:
+        """One name more can be remembered, as a rule about it."""
+        grants = await self._grants()
+        hosts = self._judging(context)[0].unnamed(footprint.names, context, grants)
+        if len(hosts) != 1 or is_local(hosts[0]):
+            return Ruling("ask", "sandbox", "network", _NETWORK, remember=False)
+        rule, why = f"WebFetch(domain:{hosts[0]})", f"it wants to reach {hosts[0]}; {_NETWORK}"
+        return Ruling("ask", "sandbox", "network", why, suggests=rule)
 
     async def _rule(
         self, call: ToolCall, footprint: Footprint, paths: Paths, context: CallContext

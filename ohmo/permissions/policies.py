@@ -79,9 +79,15 @@ class Tightened(Policy):
         return replace(ruling, rule=rule, reason=reason)
 
     def opened(
-        self, command: str, context: CallContext, grants: Sequence[Grant], *, person: bool
+        self,
+        command: str,
+        context: CallContext,
+        grants: Sequence[Grant],
+        *,
+        person: bool,
+        names: tuple[str, ...] = (),
     ) -> Opened:
-        found = super().opened(command, self._capped(context), grants, person=person)
+        found = super().opened(command, self._capped(context), grants, person=person, names=names)
         return replace(found, network=False, offline=True) if self._says.offline else found
 
     def _capped(self, context: CallContext) -> CallContext:

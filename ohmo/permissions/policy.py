@@ -17,7 +17,7 @@ from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.outbox import Grant
 from ohmo.contracts.tool import CallContext, Footprint, Opened, PolicySnapshot, least
 from ohmo.permissions.boundaries import ProtectedPlaces, Reach, folder_rule
-from ohmo.permissions.cages import Cages
+from ohmo.permissions.cages import Cages, strange
 from ohmo.permissions.command_policy import CommandPolicy
 from ohmo.permissions.foreign_words import told_by_others
 from ohmo.permissions.rules import (
@@ -116,17 +116,47 @@ class Policy:
             granted = [rule for rule in granted if rule.tool in READERS]
         if footprint.command is not None:
             ruling = self._commands.rule(footprint.command, context, granted)
+            ruling = self._to_hosts(ruling, footprint, context, granted)
             ruling = replace(ruling, rule=as_written(ruling.rule), reason=as_written(ruling.reason))
             return ruling if call.name == "Bash" else self._by_name(call.name, ruling, granted)
         return self._layers(call.name, footprint, paths, context, granted)
 
     def opened(
-        self, command: str, context: CallContext, grants: Sequence[Grant], *, person: bool
+        self,
+        command: str,
+        context: CallContext,
+        grants: Sequence[Grant],
+        *,
+        person: bool,
+        names: tuple[str, ...] = (),
     ) -> Opened:
-        """What the cage of an allowed command has. ``person``: one allowed this very call. Looks
-        at the disk."""
+        """What the cage of an allowed command has. ``person``: one allowed this very call;
+        ``names``: of its footprint. Looks at the disk."""
         granted = granted_rules(grants, context)
-        return self._cages.opened(command, context, granted, person=person)
+        return self._cages.opened(command, context, granted, person=person, names=names)
+
+    def unnamed(
+        self, names: tuple[str, ...], context: CallContext, grants: Sequence[Grant]
+    ) -> tuple[str, ...]:
+        """The hosts of a command that no rule about domains opens."""
+        return strange(names, (*self._rules.allow, *granted_rules(grants, context)))
+
+    def _to_hosts(
+        self, ruling: Ruling, footprint: Footprint, context: CallContext, granted: Sequence[Rule]
+    ) -> Ruling:
+        """The ruling about a command, and where it wants to go."""
+        closed = self._cages.closed(footprint.names)
+        if closed is not None and ruling.verdict != "deny":
+            return _denied(closed)
+        by_name = ruling.rule in (f"Bash({(footprint.command or '').strip()})", *context.rules)
+        if ruling.verdict != "allow" or not footprint.network or by_name or not context.taint:
+            return ruling
+        if not footprint.names:
+            whose = ", ".join(sorted(context.taint)[:3])
+            why = f"words of {whose} are in this conversation, and nobody can say where it connects"
+            return Ruling("ask", "taint", whose, why, remember=False)
+        rules = (*self._rules.allow, *granted)
+        return told_by_others("WebFetch", footprint, context, rules) or ruling
 
     def remembered(
         self, call: ToolCall, footprint: Footprint, context: CallContext, asked: Ruling

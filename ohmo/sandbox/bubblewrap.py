@@ -47,7 +47,7 @@ class Bubblewrap:
     @asynccontextmanager
     async def launch(self, argv: tuple[str, ...], cwd: Path, cage: Cage) -> AsyncGenerator[Launch]:
         """Raises OSError."""
-        own_network = cage.network == "off"
+        own_network = cage.network != "on"
         with ExitStack() as held:
             families = (*LOCAL, *INTERNET) if own_network or cage.doors else INTERNET
             filter_fd = os.memfd_create("seccomp")

@@ -9,16 +9,18 @@ import shutil
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from channels.record import record
-from ohmo.contracts.sandbox import Backend, Cage, Launch, Sandbox
+from ohmo.contracts.sandbox import Backend, Cage, Launch, Names, Sandbox
 from ohmo.contracts.tool import Opened
 from ohmo.discovery import load
 from ohmo.sandbox.hiding import Hiding
+from ohmo.sandbox.proxy import Proxy
+from ohmo.shell.hosts import endpoint, is_local
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -96,6 +98,8 @@ class Standing:
         """One line for people."""
         if self.backend != "none":
             rest = "".join(f"; not {each}" for each in self.why)
+            if self.backend != "bubblewrap":
+                rest = f"; names of the network are not told apart{rest}"
             return f"sandbox: {self.backend}, {self.tried} ways out of it lead nowhere{rest}"
         if not self.fell:
             why = "; ".join(self.why) or "as sandbox.backend says"
@@ -113,8 +117,10 @@ class Walls:
 
     name: Backend = "none"
 
-    def __init__(self, settings: CageSettings) -> None:
+    def __init__(self, settings: CageSettings, proxy: Proxy | None = None) -> None:
+        """``proxy``: None: where names would be told apart, there is no network."""
         self._settings = settings
+        self._proxy = proxy
         self._scratch = settings.root / "scratch"
         self._hiding = Hiding(settings.absolute, settings.anywhere)
         self._system = tuple(map(Path, filter(os.path.lexists, (*SYSTEM, *SYSTEM_STATE))))
@@ -132,6 +138,12 @@ class Walls:
     def asks_network(self) -> bool:
         """Whether a command has it only when it is allowed to this very call."""
         return self._settings.network == "ask" and self._settings.backend != "none"
+
+    @property
+    def tells_names(self) -> bool:
+        """Whether what is allowed the network may be given a part of it; not where that is not
+        known."""
+        return self._standing is not None and self._standing.backend == "bubblewrap"
 
     @property
     def known(self) -> Standing | None:
@@ -201,8 +213,11 @@ class Walls:
             places.append(here)
         if here in workspace.parents and here in places:
             places = [here]
-        whole = settings.network == "on" or (opened.network and settings.network == "ask")
+        allowed = opened.network and settings.network == "ask"
+        part = allowed and bool(opened.names) and self.tells_names
+        whole = settings.network == "on" or (allowed and not part)
         whole = whole and not opened.offline
+        network = "on" if whole else "names" if part and not opened.offline else "off"
         reads = [*self._system, *_existing(home, _HOME), *map(_real, read), *opened.reads]
         reads += [*self._programs(home, root)]
         within = [each for each in (here, *here.parents) if workspace in each.parents]
@@ -218,7 +233,8 @@ class Walls:
             write=tuple(dict.fromkeys((*places, *map(_real, write), *opened.writes))),
             hide=tuple(dict.fromkeys((root, *self._hiding(places)))),
             named=(*opened.reads, *opened.writes),
-            network="on" if whole else "off",
+            network=network,
+            names=Names(opened.names, opened.barred) if part else Names(),
             doors=opened.house,
             memory=settings.memory,
             cpus=settings.cpus,
@@ -235,8 +251,14 @@ class Walls:
         await self.standing()
         if self._sandbox is None:
             raise OSError("there is no sandbox")
-        async with self._sandbox.launch(argv, cwd, cage) as launch:
-            yield replace(launch, env={**launch.env, "PATH": self._path(cage)})
+        async with AsyncExitStack() as held:
+            fds: tuple[int, ...] = ()
+            if cage.network == "names" and self._proxy is not None:
+                fds = (await held.enter_async_context(self._proxy.door(cage.names)),)
+                argv = (*await asyncio.to_thread(_entry, fds[0], cage.names), *argv)
+            launch = await held.enter_async_context(self._sandbox.launch(argv, cwd, cage))
+            env = {**launch.env, "PATH": self._path(cage)}
+            yield replace(launch, env=env, fds=(*launch.fds, *fds))
 
     def _path(self, cage: Cage) -> str:
         """Without folders that are not there: a shell stops at a program it may not open."""
@@ -308,6 +330,14 @@ class Walls:
                 return Standing(sandbox.name, tuple(why), tried=tried)
             why.append(f"{sandbox.name}: {problem}")
         return Standing("none", tuple(why), fell=True, late=late)
+
+
+def _entry(door: int, names: Names) -> tuple[str, ...]:
+    """What runs before the command, and becomes it."""
+    text = Path(__file__).with_name("entry.py").read_text(encoding="utf-8")
+    named = [found[0] for name in names.opened if (found := endpoint(name)) is not None]
+    outward = "outside" if any(map(is_local, named)) else "inside"
+    return (str(_real(Path(sys.executable))), "-I", "-S", "-c", text, str(door), outward)
 
 
 def _real(path: Path) -> Path:

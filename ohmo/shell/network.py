@@ -42,24 +42,25 @@ _SAME = {"pip3": "pip"}
 
 def networked(command: Simple) -> bool:
     """Whether this command is of no use without a network."""
-    name, words = command.name, command.words[1:]
-    if name.startswith("python") and words[:2] == ("-m", "pip"):
-        name, words = "pip", words[2:]
+    name, verb = program_and_verb(command)
     if name in _ALWAYS:
         return True
     if name == "rsync":
-        return any(":" in word for word in words)
-    verbs = _VERBS.get(_SAME.get(name, name))
-    if verbs is None:
-        return False
+        return any(":" in word for word in command.words[1:])
+    if (name, verb) == ("git", "submodule"):
+        return any(word in ("add", "update") for word in command.words[2:])
+    return known(verb) and verb in _VERBS.get(name, ())
+
+
+def program_and_verb(command: Simple) -> tuple[str, str]:
+    """The program, by its usual name, and the first word that is no option."""
+    name, words = command.name, command.words[1:]
+    if name.startswith("python") and words[:2] == ("-m", "pip"):
+        name, words = "pip", words[2:]
     before = iter(words)
-    verb = ""
     for word in before:
         if word in _VALUED:
             next(before, "")
         elif not word.startswith(("-", "+")):
-            verb = word
-            break
-    if verb == "submodule":
-        return any(word in ("add", "update") for word in before)
-    return known(verb) and verb in verbs
+            return _SAME.get(name, name), word
+    return _SAME.get(name, name), ""

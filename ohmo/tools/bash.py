@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.permissions.sensitive_places import pages_of
 from ohmo.processes.job import Command, Job, JobEnded, Stream, child_environment
 from ohmo.processes.keeper import COLUMNS, ROWS
+from ohmo.shell.hosts import endpoint, hosts_of, is_local, written
 from ohmo.shell.network import networked
 from ohmo.shell.parsing import DEFAULT_PATH, Shell
 from ohmo.shell.reading import environment_of, reads_only, touched
@@ -39,7 +40,14 @@ AT_A_WALL = re.compile(
 _CAGED = (
     "\n[it ran in a sandbox: only the system, the workspace and what a rule or a person allowed by"
     " name are there; only the workspace, but for .git/config and .git/hooks, and $TMPDIR can be"
-    " written to; there is no network without network: true]"
+    " written to; there is no network without network: true, and then only what its"
+    " words or `hosts` name]"
+)
+
+_MOST_REFUSED = 16  # names that the model is told of
+_OPENED = (
+    "call it again with these in `hosts`, and a person is asked; a rule WebFetch(domain:NAME) opens"
+    " one for good"
 )
 
 
@@ -52,7 +60,19 @@ class BashInput(BaseModel):
         default=False, description="a pseudo-terminal, for what refuses to run without one"
     )
     network: bool = Field(default=False, description="it needs the network; a person is asked")
+    hosts: list[SafeText] = Field(
+        default=[], max_length=16, description="names it connects to, when its words do not say"
+    )
     description: str | None = Field(default=None, description="what it does, in a few words")
+
+    @field_validator("hosts")
+    @classmethod
+    def _names(cls, hosts: list[str]) -> list[str]:
+        found = list(map(endpoint, hosts))
+        for host, name in zip(hosts, found, strict=True):
+            if name is None:
+                raise ValueError(f"{host!r} is no host; write example.org or example.org:443")
+        return [written(*name) for name in found if name is not None]
 
 
 class Bash(PydanticTool):
@@ -80,6 +100,8 @@ class Bash(PydanticTool):
         effect = "none" if reads else "once"
         touches = touched(script)
         network = self._needs_network(arguments, script)
+        names = tuple(dict.fromkeys((*hosts_of(script), *arguments.hosts))) if network else ()
+        hosts = [each[0] for each in map(endpoint, names) if each is not None]
         return Footprint(
             reads=script.reads,
             writes=script.writes,
@@ -89,8 +111,16 @@ class Bash(PydanticTool):
             places=(script.folders, script.named),
             asks=self._asks(changes=effect != "none"),
             network=network,
-            note="[with the network]" if network else "",
+            names=names,
+            hosts=tuple(dict.fromkeys(host for host in hosts if not is_local(host))),
+            note=self._network_note(names) if network else "",
         )
+
+    def _network_note(self, names: tuple[str, ...]) -> str:
+        walls = self._bench.walls
+        if not names or walls is None or not walls.tells_names:
+            return "[with the network]"
+        return f"[with the network: {', '.join(names)}]"
 
     def _asks(self, *, changes: bool) -> str:
         """Why no rule is enough."""
@@ -102,7 +132,7 @@ class Bash(PydanticTool):
         walls = self._bench.walls
         if walls is None or not walls.asks_network:
             return False
-        return arguments.network or any(map(networked, script.commands))
+        return arguments.network or bool(arguments.hosts) or any(map(networked, script.commands))
 
     async def run(self, arguments: BashInput, context: CallContext) -> ToolOutput:
         try:
@@ -121,7 +151,8 @@ class Bash(PydanticTool):
                 )
                 tools = ("BashOutput", "KillShell")
                 return replace(running, result=replace(running.result, tools=tools))
-            ended, limit = await self.ended(arguments, context)
+            refused: dict[str, None] = {}
+            ended, limit = await self.ended(arguments, context, refused=refused.setdefault)
         except ToolError as error:
             return error_result(context, f"not run: {error}")
         except OSError as error:
@@ -132,6 +163,9 @@ class Bash(PydanticTool):
         fell = ended.code != 0 or b"Read-only file system" in said  # git goes on, with code 0
         if fell and await self._is_caged() and AT_A_WALL.search(said[-4_000:]):
             text += _CAGED
+        if refused:
+            names = ", ".join(list(refused)[:_MOST_REFUSED])
+            text += f"\n[not reached, because nobody opened it to this command: {names}; {_OPENED}]"
         text = blotted(text, context)
         result = error_result if ended.code != 0 else text_result
         return result(context, text, spill=ended.spill)
@@ -142,12 +176,13 @@ class Bash(PydanticTool):
         context: CallContext,
         more: Mapping[str, str] | None = None,
         writes: tuple[Path, ...] = (),
+        refused: Callable[[str], None] = lambda _: None,
     ) -> tuple[JobEnded, str]:
         """How the command ended, and for ``job_report`` its timeout. ``more``: of its environment.
         ``writes``: folders it may also write to. Raises ToolError: it is not run; OSError."""
         self._fit(arguments, context)
         seconds, way_out = self._time(arguments.timeout, context.deadline - time.monotonic())
-        order = await self._caged(arguments, context, seconds, writes)
+        order = await self._caged(arguments, context, seconds, writes, refused)
         order = replace(order, env={**order.env, **(more or {})})
         ended = await self._bench.processes.run(order, context.progress)
         return ended, f"{seconds:.3g} s; {way_out}"
@@ -184,12 +219,13 @@ class Bash(PydanticTool):
         context: CallContext,
         seconds: float | None,
         writes: tuple[Path, ...] = (),
+        refused: Callable[[str], None] = lambda _: None,
     ) -> Command:
         """Raises ToolError: it would run without the walls under which it was judged."""
         order = self._order(arguments, context, seconds)
         if (walls := self._bench.walls) is None:
             return order
-        if arguments.network and walls.network == "off":
+        if (arguments.network or arguments.hosts) and walls.network == "off":
             raise ToolError("commands have no network here (sandbox.network: off)")
         standing = await walls.standing()
         if standing.fell and not context.judged.asked:
@@ -200,7 +236,9 @@ class Bash(PydanticTool):
         if not opened.network and self.footprint(arguments, context.cwd).network:
             raise ToolError("it needs the network, and what allowed it names nothing that does")
         own = tuple(root / page for page in pages_of(context))
-        return replace(order, cage=await walls.cage(context.cwd, own, writes, opened=opened))
+        cage = await walls.cage(context.cwd, own, writes, opened=opened)
+        told = cage and replace(cage, names=replace(cage.names, refused=refused))
+        return replace(order, cage=told)
 
     def _order(self, arguments: BashInput, context: CallContext, seconds: float | None) -> Command:
         environ = {

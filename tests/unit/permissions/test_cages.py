@@ -12,7 +12,7 @@ import pytest
 from permission_house import House, Mode
 
 from ohmo.contracts.messages import ToolCall
-from ohmo.contracts.tool import Allow, Ask, Footprint, Opened, Verdict
+from ohmo.contracts.tool import Allow, Ask, Deny, Footprint, Opened, Verdict
 from ohmo.permissions.gate import LayeredGate
 from ohmo.shell.network import networked
 
@@ -182,3 +182,75 @@ async def test_the_network_is_asked_for_and_given_to_the_call_that_was_allowed(
     silent = await gate.judge(call, replace(footprint, network=False), context, allowed)
     assert isinstance(silent, Allow)
     assert not silent.judged.opened.network
+
+
+@pytest.mark.parametrize(
+    ("names", "allow", "words", "opens"),
+    [
+        (("a.org:443",), "Bash(git push:*)", (), ("a.org:443",)),
+        (("a.org:443",), "WebFetch(domain:a.org)", (), ("a.org:443", ".a.org")),
+        (("x.a.org",), "WebFetch(domain:a.org)", ("web:b.org",), ("x.a.org", ".a.org")),
+        (("a.org:443",), "WebFetch(domain:b.org)", (), None),
+        (("a.org:443",), "WebFetch", (), None),
+        (("a.org:443",), "WebFetch(domain:*)", (), None),
+        (("a.org:443",), "Bash", (), None),
+        (("127.0.0.1:80",), "Bash(git push:*)", (), None),  # this machine: only a person's word
+        (("127.0.0.1:80",), "WebFetch(domain:127.0.0.1)", (), None),
+        (("127.0.0.1:80",), "Bash(git push)", (), ("127.0.0.1:80",)),
+        (("a.org:443",), "Bash(git push:*)", ("web:b.org",), None),  # after words of others
+        (("a.org:443",), "Bash(git push:*)", ("web:a.org",), ("a.org:443",)),
+        (("a.org:443",), "Bash(git push)", ("web:b.org",), ("a.org:443",)),
+        ((), "Bash(git push:*)", (), ()),  # nobody can say where: all of it
+        ((), "Bash(git push:*)", ("web:b.org",), None),
+    ],
+)
+async def test_where_a_command_may_go_by_rules(
+    house: House,
+    names: tuple[str, ...],
+    allow: str,
+    words: tuple[str, ...],
+    opens: tuple[str, ...] | None,
+) -> None:
+    """``opens``: None: a person is asked."""
+    policy = house.policy(allow=(allow,), deny=("WebFetch(domain:bad.org)",))
+    hosts = tuple(name.partition(":")[0] for name in names)
+    call = ToolCall("t.1", "Bash", {"command": "git push"}, "")
+    footprint = Footprint(command="git push", network=True, names=names, hosts=hosts)
+    context = replace(house.context("full_auto"), cwd=house.work, taint=frozenset(words))
+
+    async def none(*_: str) -> Any:
+        return None
+
+    async def no_grants() -> tuple[()]:
+        return ()
+
+    gate = LayeredGate(lambda _: [policy], no_grants)
+    decision = await gate.judge(call, footprint, context, none)
+    if opens is None:
+        assert isinstance(decision, Ask)
+        return
+    assert isinstance(decision, Allow)
+    found = decision.judged.opened
+    assert (found.network, found.names) == (True, opens)
+    assert found.barred == ((".bad.org",) if opens else ())
+    for host in ("bad.org", "x.bad.org"):  # a deny rule goes before all of it
+        closed = replace(footprint, names=(*names, f"{host}:443"))
+        assert isinstance(await gate.judge(call, closed, context, none), Deny)
+
+
+async def test_an_answer_is_for_the_hosts_that_were_shown(house: House) -> None:
+    """The settings of a repository may be others by then."""
+    policy, asked = house.policy(), list[str]()
+    call = ToolCall("t.1", "Bash", {"command": "git push"}, "")
+
+    async def none() -> tuple[()]:
+        return ()
+
+    async def answered(digest: str) -> None:
+        asked.append(digest)
+
+    gate = LayeredGate(lambda _: [policy], none)
+    for name in ("a.org:443", "b.org:443", "a.org:443"):
+        footprint = Footprint(command="git push", network=True, names=(name,))
+        await gate.judge(call, footprint, house.context(), answered)
+    assert asked[0] == asked[2] != asked[1]

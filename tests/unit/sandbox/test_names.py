@@ -1,0 +1,328 @@
+"""From inside a real cage: a name that was opened is reached, and nothing beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from ohmo.contracts.tool import Opened
+from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE
+from ohmo.processes.job import Command, JobEnded, ProcessRunner, child_environment
+from ohmo.sandbox.proxy import Ip, Proxy
+from ohmo.sandbox.walls import CageSettings, Walls
+from tests.parts import skip_without, there
+
+pytestmark = [pytest.mark.needs("linux"), pytest.mark.timeout(120)]
+PUBLIC = ip_address("127.0.0.2")  # stands for the internet, where the servers of these tests are
+# Says bytes to the proxy, or to any address, and prints what comes back.
+SAY = """
+import json, os, socket, sys
+def proxy():
+    host, _, port = os.environ["https_proxy"].rpartition("//")[2].partition(":")
+    return host, int(port)
+def said(data, more=b""):
+    with socket.create_connection(proxy(), 5) as link:
+        link.settimeout(8)
+        try:
+            link.sendall(data)
+            answer = link.recv(65536)
+            if more:
+                link.sendall(more)
+            while part := link.recv(65536):
+                answer += part
+        except OSError as error:
+            answer += str(error).encode()
+    return answer.decode("latin-1")
+"""
+
+
+class Names:
+    """What the world outside answers; ``asked``: every look-up."""
+
+    def __init__(self, known: dict[str, list[str]]) -> None:
+        self.known = known
+        self.asked: list[str] = []
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        self.asked.append(f"{host}:{port}")
+        if host not in self.known:
+            raise OSError("no such name")
+        answers = self.known[host]
+        return [answers.pop(0)] if len(answers) > 1 else answers
+
+
+def reachable(ip: Ip) -> bool:
+    return ip == PUBLIC
+
+
+class Inside:
+    def __init__(self, top: Path, names: Names) -> None:
+        if not there("bwrap"):
+            skip_without("bwrap")
+        self.top, self.work = top, top / "person" / "work"
+        self.work.mkdir(parents=True)
+        (self.work / "say.py").write_text(SAY)
+        settings = CageSettings(
+            backend="bubblewrap",
+            network="ask",
+            memory=1 << 29,
+            cpus=1,
+            pids=64,
+            home=top / "person",
+            root=top / "person" / ".ohmo",
+            workspace=self.work,
+            absolute=ABSOLUTE,
+            anywhere=ANYWHERE,
+            path="/usr/bin:/bin",
+            installed=(Path(sys.prefix), Path(sys.base_prefix)),
+        )
+        self.walls = Walls(settings, Proxy(names, reachable))
+        self.refused: list[str] = []
+
+    async def run(self, script: str, names: Sequence[str], barred: Sequence[str] = ()) -> JobEnded:
+        opened = Opened(network=True, names=tuple(names), barred=tuple(barred))
+        cage = await self.walls.cage(self.work, opened=opened)
+        assert cage is not None, await self.walls.standing()
+        assert cage.network == "names"
+        cage = replace(cage, names=replace(cage.names, refused=self.refused.append))
+        environ = child_environment({"PATH": "/usr/bin:/bin", "HOME": str(self.work.parent)})
+        argv = ("/bin/bash", "-c", script)
+        command = Command(argv, self.work, environ, self.top / "spill", 60, cage=cage)
+        return await ProcessRunner(sandbox=self.walls).run(command, lambda _: None)
+
+    async def python(self, code: str, names: Sequence[str], barred: Sequence[str] = ()) -> object:
+        """What ``code`` leaves in ``found``."""
+        text = f"from say import *\nfound = None\n{code}\nprint(json.dumps(found))\n"
+        (self.work / "run.py").write_text(text)
+        python = os.path.realpath(sys.executable)
+        ended = await self.run(f"{python} run.py", names, barred)
+        assert ended.code == 0, ended.output.err.head
+        return json.loads(ended.output.out.head)
+
+
+@asynccontextmanager
+async def web(host: str = str(PUBLIC)) -> AsyncGenerator[tuple[int, list[bytes]]]:
+    """A server: its port, and every request that came, whole."""
+    came: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+        writer.close()
+
+    server = await asyncio.start_server(answer, host, 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1], came
+
+
+async def test_a_name_that_was_opened_is_reached_by_curl_and_by_connect(tmp_path: Path) -> None:
+    names = Names({"files.example.org": [str(PUBLIC)]})
+    inside = Inside(tmp_path, names)
+    async with web() as (port, came):
+        ended = await inside.run(
+            f"curl -sS http://Files.Example.ORG.:{port}/a?b", [f"files.example.org:{port}"]
+        )
+        assert (ended.code, ended.output.out.head) == (0, b"hello"), ended.output.err.head
+        ended = await inside.run(
+            f"curl -sSp http://files.example.org:{port}/", ["files.example.org"]
+        )
+        assert (ended.code, ended.output.out.head) == (0, b"hello"), ended.output.err.head
+    assert came[0].startswith(b"GET /a?b HTTP/1.1\r\n")
+    assert b"connection: close" in came[0].lower()
+    assert (len(came), inside.refused) == (2, [])
+
+
+async def test_nothing_beside_the_name(tmp_path: Path) -> None:
+    """A name nobody opened, another port, what only looks like the domain, and a denied one."""
+    known = ("a.org", "b.org", "x.a.org", "xa.org", "bad.a.org", "deep.bad.a.org")
+    names = Names({name: [str(PUBLIC)] for name in known})
+    inside = Inside(tmp_path, names)
+    async with web() as (port, came):
+        code = (
+            "found = []\n"
+            f"for name in {known!r}:\n"
+            f"    found.append(said(f'CONNECT {{name}}:{port} HTTP/1.1\\r\\n\\r\\n'.encode(),"
+            " b'GET / HTTP/1.1\\r\\n\\r\\n')[9:12])"
+        )
+        answers = await inside.python(code, [".a.org"], [".bad.a.org"])
+        assert answers == ["200", "403", "200", "403", "403", "403"]
+        assert await inside.python(code, [f"a.org:{port + 1}", f"b.org:{port}"]) == [
+            *("403", "200", "403", "403", "403", "403")
+        ]
+    assert len(came) == 3
+    assert f"deep.bad.a.org:{port}" in inside.refused
+    assert {each.partition(":")[0] for each in names.asked} == {"a.org", "x.a.org", "b.org"}
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.2", "0.0.0.0"]
+)
+async def test_a_name_that_leads_inward_is_refused(tmp_path: Path, address: str) -> None:
+    inside = Inside(tmp_path, Names({"rebound.org": [address]}))
+    async with web("127.0.0.1") as (port, came):
+        code = f"found = said(b'CONNECT rebound.org:{port} HTTP/1.1\\r\\n\\r\\n')"
+        answer = await inside.python(code, ["rebound.org", f"rebound.org:{port}"])
+    assert "403 rebound.org" in str(answer)
+    assert "not on the public internet" in str(answer)
+    assert came == []
+
+
+async def test_a_name_is_looked_up_once_and_no_later_answer_counts(tmp_path: Path) -> None:
+    names = Names({"turns.org": [str(PUBLIC), "127.0.0.1"]})
+    inside = Inside(tmp_path, names)
+    async with web("127.0.0.1") as (_, inward), web() as (port, came):
+        code = (
+            f"ask = b'CONNECT turns.org:{port} HTTP/1.1\\r\\n\\r\\n'\n"
+            "found = [said(ask, b'GET / HTTP/1.1\\r\\n\\r\\n')[9:12], said(ask)[9:12]]"
+        )
+        assert await inside.python(code, ["turns.org"]) == ["200", "403"]
+    assert (len(came), len(inward), len(names.asked)) == (1, 0, 2)
+
+
+async def test_what_is_named_literally_is_reached_at_that_port_but_never_this_process(
+    tmp_path: Path,
+) -> None:
+    inside = Inside(tmp_path, Names({"localhost": ["127.0.0.1"], "127.0.0.1": ["127.0.0.1"]}))
+    server = await asyncio.create_subprocess_exec(
+        sys.executable, "-u", "-m", "http.server", "-b", "127.0.0.1", "-d", str(tmp_path), "0",
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    assert server.stdout is not None
+    try:
+        port = int((await server.stdout.readline()).split()[5])
+        for host in ("127.0.0.1", "localhost"):
+            ended = await inside.run(f"curl -sSf http://{host}:{port}/", [f"{host}:{port}"])
+            assert b"person" in ended.output.out.head, ended.output.err.head
+            ended = await inside.run(f"curl -sSf http://{host}:{port}/", [host, "127.0.0.1:1"])
+            assert ended.code != 0
+    finally:
+        server.kill()
+        await server.wait()
+    async with web("127.0.0.1") as (own, came):  # as ohmo's own API
+        ended = await inside.run(f"curl -sS http://127.0.0.1:{own}/", [f"127.0.0.1:{own}"])
+        assert b"ohmo itself" in ended.output.out.head
+    assert came == []
+
+
+async def test_there_is_no_other_way_out(tmp_path: Path) -> None:
+    """Raw TCP and UDP, IPv6, DNS, and sockets of other programs."""
+    inside = Inside(tmp_path, Names({"a.org": [str(PUBLIC)]}))
+    async with web("127.0.0.1") as (port, came):
+        with closing(socket.socket(socket.AF_UNIX)) as abstract:
+            abstract.bind("\0ohmo-test-of-names")
+            abstract.listen()
+            code = (
+                "found = []\n"
+                "def attempt(name, family, address, kind=socket.SOCK_STREAM):\n"
+                "    try:\n"
+                "        with socket.socket(family, kind) as link:\n"
+                "            link.settimeout(2)\n"
+                "            link.connect(address)\n"
+                "            link.send(b'x')\n"
+                "            found.append(name)\n"
+                "    except OSError:\n        pass\n"
+                f"attempt('tcp', socket.AF_INET, ('127.0.0.1', {port}))\n"
+                f"attempt('public', socket.AF_INET, ('127.0.0.2', {port}))\n"
+                f"attempt('tcp6', socket.AF_INET6, ('::1', {port}))\n"
+                "attempt('far', socket.AF_INET, ('192.0.2.1', 443))\n"
+                "attempt('far6', socket.AF_INET6, ('2001:db8::1', 443))\n"
+                "attempt('dns', socket.AF_INET, ('192.0.2.1', 53), socket.SOCK_DGRAM)\n"
+                "attempt('abstract', socket.AF_UNIX, '\\0ohmo-test-of-names')\n"
+                "try:\n    found.append(socket.gethostbyname('a.org'))\nexcept OSError:\n    pass\n"
+                "found += [n for n in os.listdir('/proc/self/fd') if int(n) > 3]"
+            )
+            assert await inside.python(code, ["a.org"]) == []
+    assert came == []
+
+
+async def test_heads_that_nobody_can_read_one_way_are_refused(tmp_path: Path) -> None:
+    inside = Inside(tmp_path, Names({"a.org": [str(PUBLIC)], "b.org": [str(PUBLIC)]}))
+    async with web() as (port, came):
+        a = f"a.org:{port}"
+        heads = [
+            f"CONNECT {a}\nX: y\n\n\r\n\r\n",
+            f"CONNECT  {a} HTTP/1.1\r\n\r\n",
+            f"CONNECT {a}@b.org:{port} HTTP/1.1\r\n\r\n",
+            f"CONNECT a.org%00.b.org:{port} HTTP/1.1\r\n\r\n",
+            "CONNECT a.org HTTP/1.1\r\n\r\n",
+            f"CONNECT a.org:{port + 65536} HTTP/1.1\r\n\r\n",
+            f"CONNECT 0x7f000002:{port} HTTP/1.1\r\n\r\n",
+            f"CONNECT 2130706434:{port} HTTP/1.1\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a.org\r\n\r\n",
+            f"GET http://a.org@b.org:{port}/ HTTP/1.1\r\n\r\n",
+            f"GET http://{a}/ HTTP/1.1\r\n folded: x\r\n\r\n",
+            f"GET http://{a}/ HTTP/1.1\r\nX : y\r\n\r\n",
+            f"GET http://{a}/ HTTP/1.1\r\nX: a\nHost: b.org\r\n\r\n",
+            f"GET ftp://{a}/ HTTP/1.1\r\n\r\n",
+            f"GET http://{a}/ HTTP/9.9\r\n\r\n",
+            f"GET http://{a}/ HTTP/1.1\r\nX: {'y' * 9000}\r\n\r\n",
+            "A" * 20_000,
+        ]
+        code = f"found = [said(head.encode())[9:12] for head in {heads!r}]"
+        answers = await inside.python(code, ["a.org", "127.0.0.2"])
+        assert answers == ["400"] * 15 + ["431", "431"]
+        assert came == []
+        head = f"GET http://{a}/x HTTP/1.1\r\nHost: b.org\r\nConnection: x\r\nProxy-Authorization: s\r\nX: y\r\n\r\n"
+        assert "hello" in str(await inside.python(f"found = said({head!r}.encode())", ["a.org"]))
+    assert came == [f"GET /x HTTP/1.1\r\nHost: {a}\r\nX: y\r\nConnection: close\r\n\r\n".encode()]
+
+
+async def test_many_connections_hold_up_nobody_but_their_own_cage(tmp_path: Path) -> None:
+    """Those that say nothing wait for each other; what is open in this process stays few."""
+    inside = Inside(tmp_path, Names({"a.org": [str(PUBLIC)]}))
+    most = 0
+
+    async def watch() -> None:
+        nonlocal most
+        while True:
+            most = max(most, len(os.listdir("/proc/self/fd")))  # noqa: PTH208
+            await asyncio.sleep(0.01)
+
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    flood = (
+        "held = []\n"
+        "for _ in range(2000):\n"
+        "    link = socket.socket()\n    link.setblocking(False)\n"
+        "    link.connect_ex(proxy())\n    held.append(link)\n"
+        "open('full', 'w').close()\n"
+        "import time\ntime.sleep(3)\n"
+    )
+    watching = asyncio.create_task(watch())
+    async with web() as (port, _):
+        flooding = asyncio.create_task(inside.python(flood, ["a.org"]))
+        for _ in range(600):
+            if (inside.work / "full").exists():
+                break
+            await asyncio.sleep(0.05)
+        other = await inside.run(f"curl -sS http://a.org:{port}/", ["a.org"])
+        assert other.output.out.head == b"hello"
+        await flooding
+    watching.cancel()
+    assert most - before < 200
+    for _ in range(100):
+        if len(os.listdir("/proc/self/fd")) <= before + 4:  # noqa: PTH208
+            return
+        await asyncio.sleep(0.05)
+    pytest.fail("what the cage had open is still open here")
+
+
+async def test_the_command_is_as_without_a_proxy(tmp_path: Path) -> None:
+    """Its code, its signals, its streams; and its own loopback is not sent outside."""
+    inside = Inside(tmp_path, Names({}))
+    assert (await inside.run("exit 7", ["a.org"])).code == 7
+    ended = await inside.run("yes | head -n1; echo ${PIPESTATUS[0]}", ["a.org"])
+    assert ended.output.out.head == b"y\n141\n"  # SIGPIPE, as everywhere
+    serve = "python3 -m http.server -b 127.0.0.1 8099 2>/dev/null & for i in $(seq 50); do curl -sf http://127.0.0.1:8099/ && break; sleep 0.1; done; kill %1"
+    ended = await inside.run(serve, ["a.org"])
+    assert b"say.py" in ended.output.out.head
+    assert inside.refused == []

@@ -1,0 +1,91 @@
+"""Which hosts a command names, and that names are compared in one spelling."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ohmo.contracts.sandbox import Names
+from ohmo.sandbox.proxy import permitted
+from ohmo.shell.hosts import endpoint, hosts_of, is_local, spelled, written
+from ohmo.shell.parsing import Shell
+
+LABELS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
+HOSTS = st.builds(".".join, st.lists(LABELS, min_size=1, max_size=3)).filter(spelled)
+
+
+@pytest.mark.parametrize(
+    ("command", "hosts"),
+    [
+        ("curl -sS https://Example.org/a", ("example.org:443",)),
+        ("curl http://user:pw@example.org:8080/x http://b.org", ("example.org:8080", "b.org:80")),
+        ("curl https://good.org@evil.org/", ("evil.org:443",)),
+        ("curl 'https://evil.org\\@good.org/'", ()),
+        ("curl -sS example.org/a", ("example.org:80",)),
+        ("curl $URL", ()),
+        ("curl https://a$X.org/", ()),
+        ("curl 'http://[::1]:3000/' http://2130706433/", ("[::1]:3000",)),
+        ("curl 'https://münchen.example/'", ("xn--mnchen-3ya.example:443",)),
+        ("git clone https://example.org/x.git", ("example.org:443",)),
+        ("git clone git@example.org:x.git", ()),
+        ("python3 -c \"open('https://a.org/x')\"", ("a.org:443",)),
+        ("pip install requests", ()),  # which mirror it uses is its own setting
+        ("gh pr list && cat a", ("api.github.com", "github.com")),
+        ("npm run build", ()),
+        ("ls", ()),
+    ],
+)
+def test_hosts_that_words_name(tmp_path: Path, command: str, hosts: tuple[str, ...]) -> None:
+    assert hosts_of(Shell(tmp_path, "/usr/bin").parse(command, tmp_path)) == hosts
+
+
+def test_git_goes_where_its_repository_says(tmp_path: Path) -> None:
+    (tmp_path / "sub/.git").mkdir(parents=True)
+    config = '[remote "origin"]\n\turl = https://example.org/x.git\n\tpushurl=http://p.org:99/x\n'
+    (tmp_path / "sub/.git/config").write_text(config + "[core]\n\teditor = https://not.org/\n")
+    shell = Shell(tmp_path, "/usr/bin")
+    for command in ("git -C sub push", "cd sub && git push origin main"):
+        found = hosts_of(shell.parse(command, tmp_path))
+        assert found == ("example.org:443", "p.org:99"), command
+    assert hosts_of(shell.parse("cd sub && git commit", tmp_path)) == ()
+
+
+@given(st.ip_addresses())
+def test_an_address_has_one_spelling(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+    assert spelled(str(ip)) == spelled(ip.exploded) == spelled(str(ip).upper()) == str(ip)
+    assert endpoint(written(str(ip), 80)) == (str(ip), 80)
+    if ip.version == 4:  # and inet_aton(3) none
+        number = int(ip)
+        for other in (str(number), hex(number), f"0{oct(number)[2:]}", f"1.{number & 0xFFFFFF}"):
+            assert spelled(other) == "", other
+
+
+@given(st.text(max_size=40))
+def test_what_is_spelled_stays_and_holds_nothing_strange(text: str) -> None:
+    host = spelled(text)
+    assert spelled(host) == host
+    assert host.isascii()
+    assert not set(host) & set(" \r\n\t/@?#%\\,*\0")
+
+
+@given(HOSTS, HOSTS, st.integers(1, 65535), st.integers(1, 65535), st.booleans())
+def test_names_are_compared_whole(name: str, host: str, port: int, other: int, up: bool) -> None:
+    """Only the very host and port is open; of a domain all below, at a dot."""
+
+    def why(host: str, *names: str, barred: tuple[str, ...] = ()) -> str:
+        return permitted(host, port, Names(names, barred))
+
+    found = endpoint(f"{name.upper() if up else name}.")
+    assert found is not None
+    assert found[0] == name
+    assert (not why(host, f"{name}:{port}")) is (host == name)
+    assert (not why(host, f"{host}:{other}")) is (port == other)
+    assert (not why(host, name)) is (host == name and not is_local(host))
+    below = host == name or host.endswith(f".{name}")
+    assert (not why(host, f".{name}")) is (below and not is_local(host))
+    assert bool(why(host, f"{host}:{port}", barred=(f".{name}",))) is below
+    assert why(f"x{host}", host, f".{host}") != ""
