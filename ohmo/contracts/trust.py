@@ -36,6 +36,11 @@ class Trusts(Protocol):
         """Also again, after it was revoked."""
         ...
 
+    async def leave_off(self, kind: Kind, name: str, digest: str, person: str) -> None:
+        """Somebody looked at exactly this content and does not allow it: a row that is revoked as
+        it is written. What is allowed already stays so."""
+        ...
+
     async def revoke(self, kind: Kind, name: str) -> int:
         """All contents of that name; how many were allowed until now."""
         ...
@@ -48,7 +53,8 @@ class Trusts(Protocol):
 @record
 class Candidate:
     """Something that is there and takes no part until somebody allows exactly this content.
-    ``may``: what it could do then, one line. ``broken``: why nobody can allow it, one line."""
+    ``may``: what it could do then, one line. ``broken``: why nobody can allow it, one line.
+    ``runs``: it starts programs or reaches servers by itself."""
 
     kind: Kind
     name: str
@@ -56,3 +62,4 @@ class Candidate:
     where: str
     may: str
     broken: str = ""
+    runs: bool = False

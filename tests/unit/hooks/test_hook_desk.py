@@ -46,6 +46,9 @@ class Trusting:
     async def allow(self, kind: Kind, name: str, digest: str, person: str) -> None:
         self.rows.append(Trust(kind, name, digest, person, datetime.now(UTC)))
 
+    async def leave_off(self, kind: Kind, name: str, digest: str, person: str) -> None:
+        raise AssertionError((kind, name, digest, person))
+
     async def revoke(self, kind: Kind, name: str) -> int:
         gone = [row for row in self.rows if (row.kind, row.name) == (kind, name)]
         self.rows = [row for row in self.rows if row not in gone]

@@ -43,6 +43,9 @@ class Allowing:
     async def allow(self, kind: Kind, name: str, digest: str, person: str) -> None:
         raise AssertionError((kind, name, digest, person))
 
+    async def leave_off(self, kind: Kind, name: str, digest: str, person: str) -> None:
+        raise AssertionError((kind, name, digest, person))
+
     async def revoke(self, kind: Kind, name: str) -> int:
         raise AssertionError((kind, name))
 
