@@ -131,6 +131,7 @@ class Hint(StrEnum):
     RUN_LATE_JOB = "run_late_job"
     ANSWER_LATE = "answer_late"  # nobody said in time that it is still wanted
     RETRY = "retry"  # it failed
+    TRUST = "trust"  # something new, which takes no part before
 
 
 @record

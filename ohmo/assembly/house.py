@@ -13,6 +13,7 @@ from ohmo.approvals.answering import Approvals, Granting
 from ohmo.approvals.cards import JobPeople, routed
 from ohmo.approvals.lapsing import expire
 from ohmo.approvals.questions import OpenQuestions
+from ohmo.approvals.trust_cards import TrustCards
 from ohmo.assembly.agent import AgentParts, build_agent, build_memory, build_skills
 from ohmo.assembly.budgets import asking, limits_of
 from ohmo.assembly.checkpoints import build_folders, build_taking_back
@@ -23,6 +24,7 @@ from ohmo.assembly.hooks import build_hook_room
 from ohmo.assembly.messages import Wired, build_board, build_intake, build_pool, manifests, roles
 from ohmo.assembly.plugins import Brought, build_plugins
 from ohmo.assembly.status import build_status
+from ohmo.assembly.trust import build_trust
 from ohmo.bus import MessageBus
 from ohmo.commands.contract import Command, is_order, listed
 from ohmo.config.channels import open_channels
@@ -38,6 +40,7 @@ from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
 from ohmo.gateway.orders import CommandQueries
 from ohmo.gateway.sending import Sent
 from ohmo.gateway.switchboard import Switchboard
+from ohmo.gateway.trust_orders import TrustOrders
 from ohmo.permissions.policy import snapshot_of
 from ohmo.providers import build
 from ohmo.replay import Replaying
@@ -70,6 +73,7 @@ class House:
     clockwork: Clockwork
     # who tells and shows
     notices: Notices
+    trust: TrustCards
     control: Control
     status: StatusReporter
     replaying: Replaying
@@ -194,7 +198,8 @@ def _build(
     told = (*warnings, *wired.broken, *agent.skipped)
     status = build_status(deps, agent, pool, board, clockwork, told, memory_watch)
     replaying = Replaying(store, planner.of, agent.model, agent.toolbox, agent.gate)
-    desk = _desk(deps, agent, status, pool, questions, clockwork, known, replaying)
+    trust = build_trust(deps, agent)
+    desk = _desk(deps, agent, status, pool, questions, clockwork, known, replaying, trust)
     again = asyncio.Event()
     full_auto = FullAuto(store, store, clock, agent.policies.mode)
     intake = build_intake(deps, pool, clockwork, desk, again, questions, full_auto)
@@ -218,7 +223,8 @@ def _build(
         approvals=deps.approvals,
         clockwork=clockwork,
         notices=deps.notices,
-        control=build_control(deps, wired, clockwork, status, replaying, agent),
+        trust=trust.cards,
+        control=build_control(deps, wired, clockwork, status, replaying, agent, trust.cards.desk),
         status=status,
         replaying=replaying,
         clockwatch=clockwatch,
@@ -248,6 +254,7 @@ def _desk(
     clockwork: Clockwork,
     known: Mapping[str, Command],
     replaying: Replaying,
+    trust: TrustOrders,
 ) -> CommandQueries:
     remembering = None
     if (tidying := agent.tidying) is not None:
@@ -268,6 +275,7 @@ def _desk(
         zone=clockwork.zone,
         context=replaying.context,
         memory=remembering,
+        trust=trust,
         checkpoints=build_taking_back(agent.folders, deps.config, hides, clockwork.zone),
         limits=limits_of(deps.config.budgets),
         exporting=deps.exporting(clockwork.zone),

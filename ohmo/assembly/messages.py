@@ -391,5 +391,6 @@ def _answering(
             cards=questions.shown,
             acknowledge=deps.connections.acknowledge,
             new_id=deps.environment.new_id,
+            trust=None if desk.trust is None else desk.trust.cards,
         )
     )

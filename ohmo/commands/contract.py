@@ -30,6 +30,7 @@ _COMMAND = re.compile(
 )
 PLUGIN = "plugin:"  # before the name of a plugin and of its file
 MEMBERS: frozenset[Standing] = frozenset({"user", "admin", "owner"})
+TRUSTING: frozenset[Standing] = frozenset({"admin", "owner"})  # who says what takes part
 EVERYBODY: frozenset[Standing] = frozenset({"guest", "user", "admin", "owner"})
 
 
@@ -134,6 +135,11 @@ class Desk(Protocol):
 
     async def permissions_of(self, order: Order) -> str:
         """May revoke one of the person's own: done twice it is the same."""
+        ...
+
+    async def trust_of(self, order: Order) -> str:
+        """May allow, leave off or revoke what takes part by its content: done twice it is the
+        same."""
         ...
 
     async def why(self, thread: str, number: int | None) -> tuple[str, list[Step]]:
