@@ -47,6 +47,7 @@ from ohmo.replay import Replaying
 from ohmo.sessions.clock import Clockwatch
 from ohmo.sessions.planner import Planner, UserSide
 from ohmo.sessions.pool import Pool
+from ohmo.sessions.user_steps import words_behind
 from ohmo.upkeep.watches import FullAuto, MemoryWatch, StoreWatch, memory_share
 
 
@@ -105,7 +106,7 @@ class _Ordered:
     brought: Brought | None = None
 
     def are_in(self, text: str) -> bool:
-        if self.brought is not None and self.brought.plugins.spelled(text) is not None:
+        if self.brought is not None and self.brought.plugins.spelled(words_behind(text)):
             return False  # a message, in the words of a file
         return is_order(text, self.known)
 

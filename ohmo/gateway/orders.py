@@ -30,6 +30,7 @@ from ohmo.commands.contract import (
     Stop,
     TakeBack,
     is_order,
+    of_plugin,
     parse,
     unknown,
 )
@@ -106,6 +107,7 @@ class Orders:
             reason = "said before this person was let in"
             return self._refused(said, reason, "Please say that again.")
         name, argument = parsed
+        name = of_plugin(said.text) or name
         command = commands.get(name)
         if command is None:
             return self._refused(said, f"there is no /{name}", unknown(name, commands))
