@@ -64,7 +64,7 @@ class Places(Protocol):
         ...
 
     def decides(self, place: Address, person: str) -> bool:
-        """Whether this person may answer there: the card can stand beside what they say."""
+        """Whether ``CHANNEL:PERSON`` may answer there: the card can stand beside what they say."""
         ...
 
     async def folder(self, thread: str) -> Path:

@@ -23,8 +23,9 @@ class CardPlaces:
         return self.deps.notices.owner_reached()
 
     def decides(self, place: Address, person: str) -> bool:
-        standing = self.deps.access.standing(place.channel, place.account, person)
-        return place.channel != "house" and standing in TRUSTING
+        channel, _, name = person.partition(":")
+        standing = self.deps.access.standing(channel, place.account, name)
+        return place.channel == channel != "house" and standing in TRUSTING
 
     async def folder(self, thread: str) -> Path:
         found = await self.deps.store.thread(thread)

@@ -12,9 +12,9 @@ async def run(order: Order, desk: Desk) -> Effect:
 
 COMMAND = Command(
     "trust",
-    "what waits for your trust and what you trusted; allow, leave off or revoke it",
+    "what waits for your trust, and what has it",
     run,
     TRUSTING,
-    usage="[allow|leave|revoke [KIND] NAME [CONTENT]]",
+    usage="[allow|leave|revoke NAME]",
     place=115,
 )

@@ -65,7 +65,7 @@ class _Written(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _once(cls, data: object) -> object:
+    def _once(cls, data: Any) -> Any:
         """Of two spellings of one key the second would be passed over in silence."""
         there = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
         for field in cls.model_fields.values():
