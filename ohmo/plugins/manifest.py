@@ -65,9 +65,10 @@ class _Written(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _once(cls, data: Any) -> Any:
+    def _once(cls, data: object) -> object:
         """Of two spellings of one key the second would be passed over in silence."""
-        there = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+        whole: Any = data
+        there = cast("dict[str, Any]", whole) if isinstance(whole, dict) else {}
         for field in cls.model_fields.values():
             names = field.validation_alias
             choices = names.choices if isinstance(names, AliasChoices) else []

@@ -15,7 +15,13 @@ from tests.faults.daemon import until
 from tests.faults.scene import Scene
 from tests.journeys_platforms.conftest import Stage
 from tests.journeys_platforms.test_people_files_and_questions import shown
-from tests.journeys_platforms.test_questions_of_jobs import replies, says, with_owner
+from tests.journeys_platforms.test_questions_of_jobs import (
+    replies,
+    runs,
+    says,
+    with_job,
+    with_owner,
+)
 
 BUTTONS = ("telegram", "slack")
 
@@ -187,6 +193,31 @@ async def test_cards_are_answered_in_words(stage: Stage, on: str) -> None:
         assert f"/trust allow plugin shop {digest}" in told.text
         await says(scene, on, f"/trust allow plugin shop {digest}")
         await until("shop is trusted", lambda: _is(scene, "shop"))
+
+
+async def test_a_command_of_a_plugin_nobody_trusts_is_refused_wherever_it_stands(
+    stage: Stage,
+) -> None:
+    line = "No trusted plugin has /plugin:shop:order"
+    async with stage("telegram") as scene:
+        await with_job(scene, "telegram", "/plugin:shop:order ten bags")
+        for before in ("", "/plan ", "/steer "):
+            seen = len(await scene.rigs["telegram"].visible())
+            await says(scene, "telegram", f"{before}/plugin:shop:order ten bags")
+
+            async def refused(seen: int = seen) -> bool:
+                later = (await scene.rigs["telegram"].visible())[seen:]
+                return any(one.by_bot and line in one.text for one in later)
+
+            await until(f"{before}is refused", refused)
+        await runs(scene)
+
+        async def failed() -> bool:
+            found = (await scene.daemon.call("GET", "/api/v1/cron/sweep/history"))[1]
+            return line in json.dumps(found)
+
+        await until("the job fails with the same line", failed)
+        assert scene.model.count == 0
 
 
 async def _is(scene: Scene, name: str) -> bool:
