@@ -60,19 +60,17 @@ class ProjectFile:
 
     def _may(self, found: _Found) -> str:
         """What it would start and ask, and which of that lies in the project."""
-        runs = [f"server {one.name}: {shown(one, self._environ)}" for one in found.endpoints]
+        runs = [f"{one.name}: {shown(one, self._environ)}" for one in found.endpoints]
         cut = [line if len(line) <= _CUT else f"{line[:_CUT]}…" for line in runs[:_SHOWN]]
         if len(runs) > _SHOWN:
-            cut.append(f"and {len(runs) - _SHOWN} more servers, which the file names")
-        theirs = ", ".join(map(name_shown, found.files[:_SHOWN]))
-        return "; ".join(
-            [
-                *(cut or ["names no server that works here"]),
-                f"{theirs} of the project are part of this content" if theirs
-                else "the programs lie outside the project",
-                *found.notes[:_SHOWN],
-            ]
-        )  # fmt: skip
+            cut.append(f"and {len(runs) - _SHOWN} more, which the file names")
+        theirs = "no file of the project is part of this content"
+        if found.files:
+            names = ", ".join(map(name_shown, found.files[:_SHOWN]))
+            more = f" and {len(found.files) - _SHOWN} more" if len(found.files) > _SHOWN else ""
+            theirs = f"{names}{more} of the project are part of this content"
+        lines = (*(cut or ["none that works here"]), theirs, *found.notes[:_SHOWN])
+        return f"starts programs and reaches servers for tools: {'; '.join(lines)}"
 
     async def look(self) -> Look:
         """What counts now. Raises StoreError."""

@@ -176,7 +176,7 @@ async def test_what_it_starts_is_said_and_files_of_the_project_are_part_of_the_c
     file = project(folder, Allowing())
     (first,) = await file.candidates()
     assert first.runs
-    assert first.may.startswith(f"server x: sh {' '.join(args)}; tools/stock.sh of the project")
+    assert f"for tools: x: sh {' '.join(args)}; tools/stock.sh of the project are" in first.may
     look = project(folder, Allowing(first.digest)).look
     assert [one.name for one in (await look()).endpoints] == ["x"]
     (tmp_path / "outside.sh").write_text("echo 2\n")
@@ -186,7 +186,7 @@ async def test_what_it_starts_is_said_and_files_of_the_project_are_part_of_the_c
     assert second.digest != first.digest
     assert (await look()).endpoints == ()
     path.write_text('{"mcpServers": {"x": {"command": "/bin/true"}}}')
-    assert "outside the project" in (await file.candidates())[0].may
+    assert "no file of the project" in (await file.candidates())[0].may
 
 
 async def test_one_byte_more_is_another_content(tmp_path: Path) -> None:
