@@ -151,9 +151,8 @@ class Outbound:
     text: str
     files: tuple[Path, ...] = ()
     choices: tuple[Choice, ...] = ()
-    mentions: tuple[
-        PersonId, ...
-    ] = ()  # whom it speaks to; with ``reply_to`` the first is that message's author
+    # whom it speaks to; with ``reply_to`` the first is that message's author
+    mentions: tuple[PersonId, ...] = ()
     # say the text as it is, without any markup (after the platform rejected the rendered form)
     plain: bool = False
     reply_to: MessageId | None = None
