@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from channels.contract import Address, Choice, Hint, Inbound, Outbound
+from channels.contract import Address, Choice, Hint, Inbound, MessageId, Outbound
 from channels.durable import replacing
 from channels.record import record
 from channels.text import code_span, literal
@@ -23,7 +23,7 @@ from ohmo.ambient import NewId, derived
 from ohmo.approvals.cards import TTL, closing, shown_after, stands
 from ohmo.approvals.trusting import NothingToTrust, TrustDesk
 from ohmo.contracts.agent import Event, TurnStarted
-from ohmo.contracts.outbox import PostRow
+from ohmo.contracts.outbox import OutRow, PostRow
 from ohmo.contracts.store import Store
 from ohmo.contracts.trust import SETTINGS, Candidate, Kind, Trust
 from ohmo.lifecycle import failure_of, follow, within
@@ -36,6 +36,7 @@ _PAUSE = 0.5  # seconds in which turns that begin are looked at together
 _LONGEST = 3_000  # characters of what one may do
 _TRUST, _LEAVE = "trust:", "leave:"  # begin the values of its buttons
 _GONE = "It is not there any more as it was shown, so this trusts nothing"
+_MEANWHILE = "Trusted meanwhile"
 SETTLED = "This is settled already."
 Listen = Callable[[], AbstractContextManager[AsyncIterator[tuple[str, Event]]]]
 
@@ -187,9 +188,13 @@ class TrustCards:
             card = (await self._cards()).get(id)
             if card is None:
                 return False, SETTLED
+            trusted = card.about in _active(await self.desk.trusts())
+            if not allow and trusted:
+                await self._settle(card, _MEANWHILE)
+                return False, f"{_MEANWHILE}; `/trust` says how it is revoked."
             if not allow:
                 await self.desk.leave_off(*card.about, person)
-            elif card.about not in _active(await self.desk.trusts()):  # else: before a crash
+            elif not trusted:  # else it was before a crash
                 row, folder = await self._store.post_row(id), Path(card.folder)
                 try:
                     await self.desk.allow(
@@ -206,12 +211,13 @@ class TrustCards:
             return True, "Trusted" if allow else "Left off"
 
     async def meant(self, said: Inbound) -> list[Card]:
-        """The open ones that words said here may mean: the one they reply to, else all that stand
-        in this chat and were seen by then. Raises Unavailable."""
+        """The open ones that words said here may mean: the one they reply to, else all that stood
+        in this chat by then. Raises Unavailable."""
         here, near = said.address, list[Card]()
         for card in (await self._cards()).values():
             row = await self._store.post_row(card.id)
-            if row is None or shown_after(row, said.at):
+            names = _names(row, said)
+            if row is None or not names:
                 continue
             place = stands(row)
             if (place.channel, place.account, place.chat) != (
@@ -220,16 +226,17 @@ class TrustCards:
                 here.chat,
             ):
                 continue
-            names = [state.receipt.message for state in row.parts if state.receipt is not None]
             if said.reply_to in names or here.topic in names:
                 return [card]
             near.append(card)
         return near
 
-    async def of(self, kind: Kind, name: str) -> Card | None:
-        """The open one about something of this name."""
-        cards = (await self._cards()).values()
-        return next((card for card in cards if (card.kind, card.name) == (kind, name)), None)
+    async def seen(self, one: Candidate, said: Inbound | None) -> Card | None:
+        """The open one about exactly this, if it stood somewhere when these words were said."""
+        for card in (await self._cards()).values():
+            if said is not None and card.about == (one.kind, one.name, one.digest):
+                return card if _names(await self._store.post_row(card.id), said) else None
+        return None
 
     async def _settle(self, card: Card, note: str) -> None:
         row = await self._store.post_row(card.id)
@@ -246,6 +253,13 @@ class TrustCards:
     async def _keep(self) -> None:
         rows = [asdict(card) for card in (await self._cards()).values()]
         await asyncio.to_thread(_write, self._kept, json.dumps(rows).encode())
+
+
+def _names(row: OutRow | None, said: Inbound) -> list[MessageId]:
+    """Of the messages that showed a card by then: nobody allows what they did not see."""
+    if row is None or shown_after(row, said.at):
+        return []
+    return [state.receipt.message for state in row.parts if state.receipt is not None]
 
 
 def parse_trust(choice: str) -> tuple[str, bool] | None:
@@ -316,7 +330,7 @@ def _left_off(one: Candidate, rows: Sequence[Trust]) -> bool:
 def _became(card: Card, rows: Sequence[Trust]) -> str:
     """Of one that does not wait any more."""
     if card.about in _active(rows):
-        return "Trusted meanwhile"
+        return _MEANWHILE
     return _GONE
 
 

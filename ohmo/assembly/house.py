@@ -14,6 +14,7 @@ from ohmo.approvals.cards import JobPeople, routed
 from ohmo.approvals.lapsing import expire
 from ohmo.approvals.questions import OpenQuestions
 from ohmo.approvals.trust_cards import TrustCards
+from ohmo.approvals.trust_orders import TrustOrders
 from ohmo.assembly.agent import AgentParts, build_agent, build_memory, build_skills
 from ohmo.assembly.budgets import asking, limits_of
 from ohmo.assembly.checkpoints import build_folders, build_taking_back
@@ -40,7 +41,6 @@ from ohmo.gateway.notices import DASHBOARD, INDOORS, Notices, owners_of
 from ohmo.gateway.orders import CommandQueries
 from ohmo.gateway.sending import Sent
 from ohmo.gateway.switchboard import Switchboard
-from ohmo.gateway.trust_orders import TrustOrders
 from ohmo.permissions.policy import snapshot_of
 from ohmo.providers import build
 from ohmo.replay import Replaying

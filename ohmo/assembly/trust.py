@@ -7,10 +7,10 @@ from pathlib import Path
 from channels.contract import Address
 from channels.record import record
 from ohmo.approvals.trust_cards import TrustCards
+from ohmo.approvals.trust_orders import TrustOrders
 from ohmo.assembly.agent import AgentParts
 from ohmo.assembly.deps import Deps
 from ohmo.commands.contract import TRUSTING
-from ohmo.gateway.trust_orders import TrustOrders
 
 
 @record

@@ -81,7 +81,7 @@ async def count(scene: Scene, on: str, chat: str = "dm:ada") -> int:
     return sum("off until you say so" in one.text for one in await scene.rigs[on].visible(chat))
 
 
-@pytest.mark.parametrize("on", BUTTONS)
+@pytest.mark.parametrize("on", [*BUTTONS, "discord", "feishu"])
 @pytest.mark.person("allow", "restart")
 async def test_a_plugin_is_trusted_by_the_button_of_its_card_also_after_a_restart(
     stage: Stage, on: str

@@ -180,6 +180,14 @@ async def test_what_is_allowed_at_the_keyboard_settles_its_card(rig: Rig) -> Non
     rig.has("a")
     await rig.look()
     await rig.desk.allow("plugin", "shop", "owner")
+    late = await rig.cards.answer(await rig.open(), "slack:ada", "Ada", allow=False)
+    assert late[0] is False
+    assert "revoked" in late[1]
+    assert rig.texts()[-1].endswith("_Trusted meanwhile_")
+    assert await rig.store.trusted("plugin", "shop", "a" * 64)
+    rig.has("b")
+    await rig.look()
+    await rig.desk.allow("plugin", "shop", "owner")
     await rig.look()
     assert rig.texts()[-1].endswith("_Trusted meanwhile_")
 

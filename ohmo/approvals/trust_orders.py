@@ -11,7 +11,7 @@ from channels.text import code_span, literal
 from ohmo.approvals.trust_cards import Card, TrustCards, facts, titled
 from ohmo.approvals.trusting import NothingToTrust
 from ohmo.commands.contract import Order
-from ohmo.contracts.trust import Candidate, Kind, Trust
+from ohmo.contracts.trust import Candidate, Kind
 
 _DIGEST = re.compile(r"[0-9a-f]{8,64}")
 _MOST = 30  # that are listed
@@ -88,55 +88,45 @@ class TrustOrders:
     ) -> str:
         """Of something by its name: what its card showed, or the content that is named."""
         desk, folder = self.cards.desk, self._folder(order)
-        alike = [
+        fitting = [
             one
             for one in await desk.waiting(folder)
-            if one.name == name and kind in (None, one.kind)
+            if one.name == name and kind in (None, one.kind) and one.digest.startswith(digest)
         ]
-        fitting = [one for one in alike if one.digest.startswith(digest)]
         if len(fitting) != 1:
-            if any(
-                (row.name, kind or row.kind) == (name, row.kind)
-                and row.revoked_at is None
-                and row.digest.startswith(digest)
-                for row in await desk.trusts()
-            ):
-                return f"{literal(name)} is trusted already."
-            if not alike:
-                return f"Nothing of the name {code_span(name)} waits. `/trust` shows what does."
-            if not fitting:
-                return "It is not the content that you named. `/trust` shows what is there."
-            return "Several things have that name: " + "; ".join(map(_how, fitting))
+            there = "; ".join(map(_how, fitting)) or "`/trust` shows what waits and what is trusted"
+            which = "Several things of" if fitting else "Nothing of"
+            return f"{which} that name and content: {there}."
         (one,) = fitting
+        title = titled(one.kind, one.name)
         if one.broken:
-            return f"{titled(one.kind, one.name)}: {literal(one.broken)}."
-        card = await self.cards.of(one.kind, one.name)
-        if card is not None and card.digest == one.digest:
+            return f"{title}: {literal(one.broken)}."
+        card = await self.cards.seen(one, order.said)
+        if card is not None:
             return await self._answered(order, card, allow=allow)
         if not digest:  # nobody was shown it
-            return f"Look at {titled(one.kind, one.name)} first:\n\n{facts(one)}\n\n{_how(one)}"
+            return f"Look at {title} first:\n\n{facts(one)}\n\n{_how(one)}"
         who = f"{order.address.channel}:{order.person}"
         if not allow:
             await desk.leave_off(one.kind, one.name, one.digest, who)
-            return f"Left off: {titled(one.kind, one.name)}."
+            return f"Left off: {title}."
         try:
             await desk.allow(one.kind, one.name, who, folder=folder, digest=one.digest)
         except NothingToTrust as error:
             return literal(f"{error}.")
-        return f"Trusted: {titled(one.kind, one.name)}."
+        return f"Trusted: {title}."
 
     async def _revoked(self, kind: Kind | None, name: str) -> str:
-        def of(row: Trust) -> bool:
-            return row.name == name and kind in (None, row.kind)
-
-        rows = [row for row in await self.cards.desk.trusts() if of(row)]
-        kinds: set[Kind] = {row.kind for row in rows if row.revoked_at is None}
-        if len(kinds) > 1:
-            return f"Name its kind too: {', '.join(sorted(kinds))}."
-        if not kinds:
-            if rows:
-                return f"{code_span(name)} is not trusted any more."
-            return f"Nothing of the name {code_span(name)} was trusted. `/trust` shows what is."
+        kinds: set[Kind] = {
+            row.kind
+            for row in await self.cards.desk.trusts()
+            if row.name == name and kind in (None, row.kind) and row.revoked_at is None
+        }
+        if len(kinds) != 1:
+            which = (
+                f"name its kind too: {', '.join(sorted(kinds))}" if kinds else "it is not trusted"
+            )
+            return f"{code_span(name)}: {which}. `/trust` shows what is."
         (found,) = kinds
         await self.cards.desk.revoke(found, name)
         return f"Revoked: {titled(found, name)} takes no part any more."
