@@ -131,6 +131,7 @@ class Hint(StrEnum):
     RUN_LATE_JOB = "run_late_job"
     ANSWER_LATE = "answer_late"  # nobody said in time that it is still wanted
     RETRY = "retry"  # it failed
+    TRUST = "trust"  # something new, which takes no part before
 
 
 @record
@@ -150,9 +151,8 @@ class Outbound:
     text: str
     files: tuple[Path, ...] = ()
     choices: tuple[Choice, ...] = ()
-    mentions: tuple[
-        PersonId, ...
-    ] = ()  # whom it speaks to; with ``reply_to`` the first is that message's author
+    # whom it speaks to; with ``reply_to`` the first is that message's author
+    mentions: tuple[PersonId, ...] = ()
     # say the text as it is, without any markup (after the platform rejected the rendered form)
     plain: bool = False
     reply_to: MessageId | None = None

@@ -51,13 +51,18 @@ def content_of(path: Path, *, most_bytes: int = MOST_BYTES) -> Content:
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
         why = error.strerror if isinstance(error, OSError) else "its links lead in a circle"
         raise Unfit(why or "cannot be read") from None
+    return Content(digest_of_files(files), files)
+
+
+def digest_of_files(files: Mapping[str, Part]) -> str:
+    """Over every path, bytes and whether it runs, in their order."""
     digest = sha256()
     for name, part in files.items():
         spelled = os.fsencode(name)
         digest.update(b"%d %d %d\n" % (len(spelled), part.runs, len(part.data)))
         digest.update(spelled)
         digest.update(part.data)
-    return Content(digest.hexdigest(), files)
+    return digest.hexdigest()
 
 
 def digest_of(digests: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ from channels.contract import Address, Clock
 from channels.record import record
 from channels.text import literal
 from ohmo.ambient import Failpoint, NewId
-from ohmo.approvals.cards import closing, elsewhere, is_whole
+from ohmo.approvals.cards import closing, elsewhere, is_whole, shown_after
 from ohmo.commands.contract import Decide
 from ohmo.contracts.inwriter import Card
 from ohmo.contracts.outbox import Asked, Grant, PostRow, Remembered, Ruling, Scope
@@ -142,16 +142,11 @@ class Approvals:
         return None
 
     async def _came_later(self, asked: Asked, said_at: datetime) -> bool:
-        """Words name no question: they mean the one their person saw. Told by the platform's own
-        clock, where it tells when it showed the card."""
+        """Words name no question: they mean the one their person saw."""
         if asked.ask.question.kind != "permission":
             return False
         row = await self._store.post_row(asked.ask.id)
-        if row is None:
-            return False
-        receipts = [state.receipt for state in row.parts if state.receipt is not None]
-        shown = [receipt.at for receipt in receipts if receipt.at is not None]
-        return bool(shown) and said_at < min(shown)
+        return row is not None and shown_after(row, said_at)
 
 
 @record

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 
 from channels.contract import Address, Choice, Hint, Outbound
 from channels.record import record
@@ -58,6 +59,10 @@ _WORDS: Mapping[Hint, tuple[str, str]] = {
     Hint.ANSWER_LATE: (
         "Press the button, or say `/approve`, to have it answered now.",
         "Say `/approve` to have it answered now.",
+    ),
+    Hint.TRUST: (
+        "Press a button, or say `/trust allow` or `/trust leave`.",
+        "Say `/trust allow` or `/trust leave`; in reply to this message, if several are open.",
     ),
     Hint.RETRY: (
         "Press the button, or say `/retry`, to try it again.",
@@ -160,6 +165,13 @@ def stands(row: OutRow) -> Address:
         if state.receipt is not None and state.receipt.chat is not None:
             return replace(address, chat=state.receipt.chat)
     return address
+
+
+def shown_after(row: OutRow, said_at: datetime) -> bool:
+    """Whether words said at that moment cannot mean this card: told by the platform's own clock,
+    where it tells when it showed it."""
+    shown = [state.receipt.at for state in row.parts if state.receipt and state.receipt.at]
+    return bool(shown) and said_at < min(shown)
 
 
 def is_whole(asked: Asked, place: Address) -> bool:

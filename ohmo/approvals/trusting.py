@@ -8,10 +8,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from ohmo.contracts.errors import OhmoError
+from ohmo.contracts.mcp import McpServers, ServerReport
 from ohmo.contracts.trust import SETTINGS, Candidate, Kind, Trust, Trusts
 from ohmo.plugins.shelf import Entry, Plugins
 from ohmo.skills.shelf import Shelf, Skills
 
+_SHOWN, _CUT = 8, 300  # changed tools in the line that says them, and characters of each
 _FOLDERS: tuple[Kind, ...] = ("project", "hook")  # whose names are folders
 Candidates = Callable[[Path], Awaitable[Sequence[Candidate]]]
 """What of one kind waits, for work in a folder."""
@@ -30,9 +32,12 @@ class TrustDesk:
         more: Sequence[Candidates] = (),
         plugins: Plugins | None = None,
         settled: Callable[[], Awaitable[None]] | None = None,
+        servers: McpServers | None = None,
     ) -> None:
         """``workspace``: the folder that is meant where none is named. ``more``: where else
-        something waits. ``settled``: takes up what was allowed or revoked."""
+        something waits. ``settled``: takes up what was allowed or revoked. ``servers``: whose tools
+        may change."""
+        self._servers = servers
         self._plugins = plugins
         self._trusts = trusts
         self._skills = skills
@@ -60,7 +65,22 @@ class TrustDesk:
         found: list[Candidate] = []
         for each in self._candidates:
             found += await each(folder or self._workspace)
-        return found
+        return [*found, *self._changed_tools()]
+
+    def around(self) -> object:
+        """Cheap: another one when plugins, or tools of servers, may be others than before."""
+        entries = () if self._plugins is None else self._plugins.entries
+        return [(one.name, one.state, one.plugin and one.plugin.digest) for one in entries], [
+            one.digest for one in self._changed_tools()
+        ]
+
+    def _changed_tools(self) -> list[Candidate]:
+        servers = () if self._servers is None else self._servers.report()
+        return [
+            Candidate("mcp", one.name, one.digest, f"server {one.name}", f"offers {_some(one)}")
+            for one in servers
+            if one.waiting
+        ]
 
     async def allow(
         self, kind: Kind, name: str, person: str, *, folder: Path | None = None, digest: str = ""
@@ -83,12 +103,27 @@ class TrustDesk:
         (found,) = fitting.values()
         if found.broken:
             raise NothingToTrust(f"{kind} {name}: {found.broken}")
+        if kind == "mcp" and not name.startswith("/"):
+            await self._approve(name)
+            return found
         # only the version that was allowed last holds
         if kind == "plugin" or name.endswith(f"/{SETTINGS}"):
             await self._trusts.revoke(kind, name)
         await self._trusts.allow(kind, name, found.digest, person)
         await self._settle()
         return found
+
+    async def leave_off(self, kind: Kind, name: str, digest: str, person: str) -> None:
+        """It was shown, and is not allowed. Raises StoreError."""
+        await self._trusts.leave_off(kind, name, digest, person)
+
+    async def _approve(self, server: str) -> None:
+        """Its tools as it offers them at this moment."""
+        assert self._servers is not None
+        try:
+            await self._servers.approve(server)
+        except (KeyError, OSError) as error:
+            raise NothingToTrust(f"mcp {server}: its tools cannot be approved: {error}") from error
 
     async def revoke(self, kind: Kind, name: str) -> int:
         """All contents of that name; how many were allowed. Raises StoreError."""
@@ -102,6 +137,12 @@ class TrustDesk:
         await self._skills.refresh()
         if self._settled is not None:
             await self._settled()
+
+
+def _some(server: ServerReport) -> str:
+    more = f" and {len(server.waiting) - _SHOWN} more" if len(server.waiting) > _SHOWN else ""
+    lines = (line if len(line) <= _CUT else f"{line[:_CUT]}…" for line in server.waiting[:_SHOWN])
+    return f"tools that are not as they were approved: {'; '.join(lines)}{more}"
 
 
 def _spelled(kind: Kind, name: str) -> str:

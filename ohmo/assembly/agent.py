@@ -85,7 +85,8 @@ class AgentParts:
         waiting = (*hooks, self.server_file, projects.candidates)
         if self.brought is not None:
             waiting = (partial(self.brought.candidates, servers=self.servers), *waiting)
-        return TrustDesk(trusts, self.skills, workspace, waiting, self.plugins, projects.refresh)
+        more = (waiting, self.plugins, projects.refresh, self.servers)
+        return TrustDesk(trusts, self.skills, workspace, *more)
 
     def trial(self, workspace: Path) -> Trial:
         """Of calls, as they would be judged now."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from channels.contract import Manifest
+from ohmo.approvals.trusting import TrustDesk
 from ohmo.assembly.agent import AgentParts, no_such_model
 from ohmo.assembly.budgets import limits_of
 from ohmo.assembly.clockwork import Clockwork, build_hooks
@@ -41,6 +42,7 @@ def build_control(
     status: StatusReporter,
     replaying: Replaying,
     agent: AgentParts,
+    trusting: TrustDesk,
 ) -> Control:
     config = deps.config
     environment = deps.environment
@@ -71,7 +73,7 @@ def build_control(
         setup=partial(_setup, config),
         tidying=agent.tidying,
         trial=agent.trial(config.workspace),
-        trusting=agent.trust_desk(store, config.workspace),
+        trusting=trusting,
         servers=agent.servers,
     )
     listen = parse_listen(config.control.listen) if config.control.listen is not None else None

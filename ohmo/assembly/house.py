@@ -13,6 +13,8 @@ from ohmo.approvals.answering import Approvals, Granting
 from ohmo.approvals.cards import JobPeople, routed
 from ohmo.approvals.lapsing import expire
 from ohmo.approvals.questions import OpenQuestions
+from ohmo.approvals.trust_cards import TrustCards
+from ohmo.approvals.trust_orders import TrustOrders
 from ohmo.assembly.agent import AgentParts, build_agent, build_memory, build_skills
 from ohmo.assembly.budgets import asking, limits_of
 from ohmo.assembly.checkpoints import build_folders, build_taking_back
@@ -23,6 +25,7 @@ from ohmo.assembly.hooks import build_hook_room
 from ohmo.assembly.messages import Wired, build_board, build_intake, build_pool, manifests, roles
 from ohmo.assembly.plugins import Brought, build_plugins
 from ohmo.assembly.status import build_status
+from ohmo.assembly.trust import build_trust
 from ohmo.assembly.walls import walls_of
 from ohmo.bus import MessageBus
 from ohmo.commands.contract import Command, is_order, listed
@@ -45,6 +48,7 @@ from ohmo.replay import Replaying
 from ohmo.sessions.clock import Clockwatch
 from ohmo.sessions.planner import Planner, UserSide
 from ohmo.sessions.pool import Pool
+from ohmo.sessions.user_steps import words_behind
 from ohmo.upkeep.watches import FullAuto, MemoryWatch, StoreWatch, memory_share
 
 
@@ -71,6 +75,7 @@ class House:
     clockwork: Clockwork
     # who tells and shows
     notices: Notices
+    trust: TrustCards
     control: Control
     status: StatusReporter
     replaying: Replaying
@@ -102,7 +107,7 @@ class _Ordered:
     brought: Brought | None = None
 
     def are_in(self, text: str) -> bool:
-        if self.brought is not None and self.brought.plugins.spelled(text) is not None:
+        if self.brought is not None and self.brought.plugins.spelled(words_behind(text)):
             return False  # a message, in the words of a file
         return is_order(text, self.known)
 
@@ -195,7 +200,8 @@ def _build(
     told = (*warnings, *wired.broken, *agent.skipped)
     status = build_status(deps, agent, pool, board, clockwork, told, memory_watch)
     replaying = Replaying(store, planner.of, agent.model, agent.toolbox, agent.gate)
-    desk = _desk(deps, agent, status, pool, questions, clockwork, known, replaying)
+    trust = build_trust(deps, agent)
+    desk = _desk(deps, agent, status, pool, questions, clockwork, known, replaying, trust)
     again = asyncio.Event()
     full_auto = FullAuto(store, store, clock, agent.policies.mode)
     intake = build_intake(deps, pool, clockwork, desk, again, questions, full_auto)
@@ -219,7 +225,8 @@ def _build(
         approvals=deps.approvals,
         clockwork=clockwork,
         notices=deps.notices,
-        control=build_control(deps, wired, clockwork, status, replaying, agent),
+        trust=trust.cards,
+        control=build_control(deps, wired, clockwork, status, replaying, agent, trust.cards.desk),
         status=status,
         replaying=replaying,
         clockwatch=clockwatch,
@@ -249,6 +256,7 @@ def _desk(
     clockwork: Clockwork,
     known: Mapping[str, Command],
     replaying: Replaying,
+    trust: TrustOrders,
 ) -> CommandQueries:
     remembering = None
     if (tidying := agent.tidying) is not None:
@@ -269,6 +277,7 @@ def _desk(
         zone=clockwork.zone,
         context=replaying.context,
         memory=remembering,
+        trust=trust,
         checkpoints=build_taking_back(agent.folders, deps.config, hides, clockwork.zone),
         limits=limits_of(deps.config.budgets),
         exporting=deps.exporting(clockwork.zone),

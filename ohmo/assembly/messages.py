@@ -21,6 +21,7 @@ from ohmo.approvals.questions import OpenQuestions
 from ohmo.assembly.agent import AgentParts, redactor
 from ohmo.assembly.clockwork import Clockwork
 from ohmo.assembly.deps import Deps
+from ohmo.assembly.plugins import refusing
 from ohmo.commands.aliases import INSTEAD, SAME
 from ohmo.commands.contract import Command
 from ohmo.config.channels import Opened, open_channels
@@ -185,7 +186,7 @@ def build_pool(
     session_deps = SessionDeps(
         store=deps.store,
         agents=lambda _: agent.engine,
-        plan=planner,
+        plan=refusing(planner, spelled),
         input=TurnInput(step=writer, context=context, fetch=fetch, recall=_recall(config, agent)),
         output=_output(deps, wired, redact),
         limits=TurnLimits(
@@ -391,5 +392,6 @@ def _answering(
             cards=questions.shown,
             acknowledge=deps.connections.acknowledge,
             new_id=deps.environment.new_id,
+            trust=None if desk.trust is None else desk.trust.cards,
         )
     )

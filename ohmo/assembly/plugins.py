@@ -4,22 +4,29 @@ of is not imported for it."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from channels.record import Recent
+from ohmo.commands.contract import of_plugin, unknown
 from ohmo.config.load import Config
+from ohmo.contracts.arrivals import Wake
+from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.mcp import McpServers
 from ohmo.contracts.trust import Candidate, Trusts
+from ohmo.contracts.turns import Claim, Work
 from ohmo.discovery import load
 from ohmo.plugins.manifest import Plugin
 from ohmo.plugins.shelf import Judged, Plugins, Tell
 from ohmo.processes.job import child_environment
+from ohmo.sessions.planner import TurnPlan
+from ohmo.sessions.user_steps import words_behind
 from ohmo.skills.shelf import Place
 
+Plan = Callable[[Claim, Work], Awaitable[TurnPlan]]
 _KNOWN = 64  # plugins whose hooks were read
 
 
@@ -82,6 +89,21 @@ class Brought:
             await asyncio.to_thread(work.mkdir, parents=True, exist_ok=True)
         make = cast("Callable[..., Any]", load("ohmo.mcp.written:Look"))
         return make(tuple(found), "plugins", tuple(notes))
+
+
+def refusing(plan: Plan, spelled: Callable[[str], str | None]) -> Plan:
+    """A job that says a command of a plugin that nobody trusts fails, as the command does in a
+    chat: the model would make something up."""
+
+    async def planned(claim: Claim, work: Work) -> TurnPlan:
+        for said in work.arrivals:
+            text = said.prompt if isinstance(said, Wake) else ""
+            name = of_plugin(text)
+            if name is not None and spelled(words_behind(text)) is None:
+                raise ConfigError(unknown(name, ()))
+        return await plan(claim, work)
+
+    return planned
 
 
 async def build_plugins(

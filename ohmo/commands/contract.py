@@ -21,7 +21,7 @@ from ohmo.contracts.reports import ArrivalInfo, HouseStatus, SessionInfo, Thread
 from ohmo.contracts.spending import Spending
 from ohmo.contracts.turns import ThreadSettings
 from ohmo.sessions.exporting import Form
-from ohmo.sessions.user_steps import begins_plan, compacting, is_steering
+from ohmo.sessions.user_steps import begins_plan, compacting, is_steering, words_behind
 
 Standing = Literal["guest", "user", "admin", "owner"]
 _COMMAND = re.compile(
@@ -30,6 +30,7 @@ _COMMAND = re.compile(
 )
 PLUGIN = "plugin:"  # before the name of a plugin and of its file
 MEMBERS: frozenset[Standing] = frozenset({"user", "admin", "owner"})
+TRUSTING: frozenset[Standing] = frozenset({"admin", "owner"})  # who says what takes part
 EVERYBODY: frozenset[Standing] = frozenset({"guest", "user", "admin", "owner"})
 
 
@@ -136,6 +137,11 @@ class Desk(Protocol):
         """May revoke one of the person's own: done twice it is the same."""
         ...
 
+    async def trust_of(self, order: Order) -> str:
+        """May allow, leave off or revoke what takes part by its content: done twice it is the
+        same."""
+        ...
+
     async def why(self, thread: str, number: int | None) -> tuple[str, list[Step]]:
         """What became of a message, the newest or the one with this number; and the steps of its
         turn."""
@@ -235,6 +241,12 @@ def changes_ago(argument: str) -> int | None:
     return int(argument) if plain and int(argument) else None
 
 
+def of_plugin(text: str) -> str | None:
+    """The name of a plugin's command, also behind ``/steer`` or ``/plan``."""
+    parsed = parse(words_behind(text))
+    return parsed[0] if parsed is not None and parsed[0].startswith(PLUGIN) else None
+
+
 def parse(text: str) -> tuple[str, str] | None:
     """Name (lower case) and argument of ``/name@bot argument``; None: not a command. A name known
     from elsewhere is read as ours."""
@@ -271,7 +283,7 @@ def unknown(name: str, known: Collection[str]) -> str:
         return INSTEAD[name]
     if name.startswith(PLUGIN):
         shown = literal(name[:100])
-        return f"No trusted plugin has /{shown}: `ohmo plugins list` says why."
+        return f"No trusted plugin has /{shown}: `/trust` and `ohmo plugins list` say why."
     close = get_close_matches(name, known, n=1)
     meant = f"; did you mean `/{close[0]}`?" if close else "."
     return f"There is no `/{name}`{meant} `/help` shows what there is."
@@ -285,8 +297,10 @@ def is_order(text: str, known: Collection[str]) -> bool:
     if parsed is None:
         return False
     name, argument = parsed
+    if of_plugin(text) is not None:
+        return True
     if is_steering(text) or begins_plan(text) or compacting(text) is not None:
         return False  # its words are a message, or its turn does it
-    if name in known or name in INSTEAD or name.startswith(PLUGIN):
+    if name in known or name in INSTEAD:
         return True
     return not argument and bool(get_close_matches(name, known, n=1, cutoff=0.7))

@@ -36,6 +36,11 @@ class Trusts(Protocol):
         """Also again, after it was revoked."""
         ...
 
+    async def leave_off(self, kind: Kind, name: str, digest: str, person: str) -> None:
+        """Somebody looked at exactly this content and does not allow it: a row that is revoked as
+        it is written. What is allowed already stays so."""
+        ...
+
     async def revoke(self, kind: Kind, name: str) -> int:
         """All contents of that name; how many were allowed until now."""
         ...

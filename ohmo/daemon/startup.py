@@ -148,6 +148,7 @@ def _background_tasks(
     if tidying is not None and schedule is not None and not calm:
         work = partial(consolidate, tidying, schedule, house.notices, clock)
         looking = [("consolidation", work)]
+    trust = partial(house.trust.run, partial(house.bus.outbound.listen, "trust"))
     servers, hooks, plugins = house.agent.servers, house.agent.hooks, house.agent.plugins
     quiet = partial(asyncio.sleep, 0) if config.alone else partial(_quiet, house)
     return [
@@ -169,7 +170,7 @@ def _background_tasks(
         ("backups", lambda: keep_backups(config, house.notices, house.environment.clock)),
         *looking,
         ("sandbox", lambda: _walled(house)),
-        *([] if calm else [("cron", house.clockwork.scheduler.run)]),
+        *([] if calm else [("cron", house.clockwork.scheduler.run), ("trust", trust)]),
         ("channels", house.board.run),
     ]
 

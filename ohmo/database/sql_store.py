@@ -229,6 +229,7 @@ class SqlStore(_OverDriver):
     # what may take part
     trusted = reads(trusts.trusted)
     allow = writes(trusts.allow)
+    leave_off = writes(trusts.leave_off)
     revoke = writes(trusts.revoke)
     trusts = reads(trusts.trusts)
 

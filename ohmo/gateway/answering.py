@@ -12,9 +12,10 @@ from ohmo.approvals.answering import NOT_YOURS, Answerer, Approvals, Refused
 from ohmo.approvals.cards import elsewhere, is_whole, parse_choice, stands, tried_again
 from ohmo.approvals.lapsing import LateAnswers, parse_run
 from ohmo.approvals.questions import Shown, aimed, permission_under, verdict_of
-from ohmo.commands.contract import Decide, Desk
+from ohmo.approvals.trust_cards import TrustCards, parse_trust
+from ohmo.commands.contract import TRUSTING, Decide, Desk
 from ohmo.contracts.messages import UserStep
-from ohmo.contracts.outbox import Asked, Lapsed, PostRow, Scope
+from ohmo.contracts.outbox import Asked, Lapsed, OutRow, PostRow, Scope
 from ohmo.contracts.store import Store
 from ohmo.contracts.turns import Accepted, Ending, PersonRow, ThreadSettings
 from ohmo.gateway.access import Access, is_free
@@ -62,6 +63,7 @@ class AnsweringDeps:
     cards: Callable[[], Awaitable[Sequence[Shown]]]  # of jobs and webhooks, where they stand
     acknowledge: Callable[[Answer, str], Awaitable[None]]  # shows on the platform what came of it
     new_id: NewId
+    trust: TrustCards | None = None
 
 
 class Answering:
@@ -76,13 +78,17 @@ class Answering:
         self._cards = deps.cards
         self._acknowledge = deps.acknowledge
         self._new_id = deps.new_id
+        self._trust = deps.trust
 
     async def pressed(self, accepted: Accepted, answer: Answer) -> Ended | None:
         """A button of a card: of one that is open, "Run it now" or "Answer it now" of one that
-        nobody answered in time, or "Try again" below a failure."""
+        nobody answered in time, of a card of trust, or "Try again" below a failure."""
         lapsed = parse_run(answer.choice)
         if lapsed is not None:
             return await self._run_now(answer, lapsed)
+        trust = parse_trust(answer.choice)
+        if trust is not None and self._trust is not None:
+            return await self._trusts(answer, self._trust, *trust)
         turn = parse_again(answer.choice)
         if turn is not None:
             return await self._try_again(accepted, answer, turn)
@@ -93,7 +99,8 @@ class Answering:
         if not self._access.may_answer(asked, answer):
             reason = f"{answer.person.id} may not answer this question"
             return self._refused(answer, reason, NOT_YOURS.text)
-        if not await self._stands_on_its_card(asked, answer):
+        row = await self._store.post_row(asked.ask.id)
+        if not _stands_on_its_card(row, answer, asked.address):
             reason = "pressed on another message than this question's card"
             return self._refused(answer, reason, "This is not the card of this question.")
         number = pressed[0]
@@ -188,23 +195,19 @@ class Answering:
             late=late,
         )
 
-    async def _stands_on_its_card(self, asked: Asked, answer: Answer) -> bool:
-        """A platform lets people forward a card with its buttons, and some programs send what
-        stands on none. Until the platform has named the card, its chat is all that is known of it;
-        of a card whose row was let go of (``retention``) while its question stays open, the
-        conversation's."""
-        row = await self._store.post_row(asked.ask.id)
-        places = [asked.address]
-        messages: list[MessageId] = []
-        if row is not None:
-            places = [row.row.outbound.address, stands(row)]
-            receipts = [state.receipt for state in row.parts]
-            messages = [receipt.message for receipt in receipts if receipt is not None]
-        here = answer.address
-        chat = (here.channel, here.account, here.chat)
-        if chat not in [(place.channel, place.account, place.chat) for place in places]:
-            return False
-        return not messages or answer.message in messages
+    async def _trusts(self, answer: Answer, cards: TrustCards, id: str, allow: bool) -> Ended:
+        """Owner and admin decide what takes part, wherever the card stands."""
+        person = answer.person
+        if self._access.standing_of(answer) not in TRUSTING:
+            return self._refused(answer, f"{person.id} may not trust anything", NOT_YOURS.text)
+        if not _stands_on_its_card(await self._store.post_row(id), answer):
+            reason = "pressed on another message than this card"
+            return self._refused(answer, reason, "This is not the card of this question.")
+        whose = f"{answer.address.channel}:{person.id}"
+        done, text = await cards.answer(id, whose, person.name or person.id, allow=allow)
+        if not done:
+            return self._refused(answer, text, text)
+        return Ended("answered", then=self._telling(answer, text))
 
     async def _try_again(self, accepted: Accepted, answer: Answer, turn: str) -> Ended:
         """What died with this turn comes back, in its order. Done twice it is the same."""
@@ -247,3 +250,20 @@ class Answering:
         """A courtesy: a platform that hangs must not hold up what is said next in this thread."""
         showing = self._acknowledge(answer, text)
         await failure_of(within(COURTESY, showing))
+
+
+def _stands_on_its_card(row: OutRow | None, answer: Answer, *places: Address) -> bool:
+    """A platform lets people forward a card with its buttons, and some programs send what stands on
+    none. Until the platform has named the card, its chat is all that is known of it; of a card
+    whose row was let go of (``retention``) while its question stays open, the conversation's
+    (``places``)."""
+    messages: list[MessageId] = []
+    if row is not None:
+        places = (row.row.outbound.address, stands(row))
+        receipts = [state.receipt for state in row.parts]
+        messages = [receipt.message for receipt in receipts if receipt is not None]
+    here = answer.address
+    chat = (here.channel, here.account, here.chat)
+    if chat not in [(place.channel, place.account, place.chat) for place in places]:
+        return False
+    return not messages or answer.message in messages

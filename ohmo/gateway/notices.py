@@ -133,6 +133,11 @@ class Notices:
         """The incident has ended; the next one of this name is told at once."""
         self._told.pop(incident, None)
 
+    def owner_reached(self) -> Address | None:
+        """Where the owner reads now; None: one is named, and no chat of theirs is connected."""
+        place = self._address("")
+        return None if self._owners and place == self._dashboard else place
+
     @in_writer
     def owner_place(self) -> Address:
         """Where the owner reads now."""

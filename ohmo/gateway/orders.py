@@ -10,11 +10,11 @@ from pathlib import Path
 
 from channels.contract import Clock, Inbound, Outbound
 from channels.record import record
-from channels.text import code_span, literal, wall
+from channels.text import wall
 from ohmo.ambient import NewId
-from ohmo.approvals.answering import remembered_by
 from ohmo.approvals.cards import closing
 from ohmo.approvals.questions import OpenQuestions
+from ohmo.approvals.trust_orders import TrustOrders
 from ohmo.checkpoints.taking_back import TakingBack
 from ohmo.commands.contract import (
     Choose,
@@ -31,6 +31,7 @@ from ohmo.commands.contract import (
     Stop,
     TakeBack,
     is_order,
+    of_plugin,
     parse,
     unknown,
 )
@@ -57,6 +58,7 @@ from ohmo.cron.desk import CronDesk
 from ohmo.cron.spec import job_line, when_words
 from ohmo.gateway.access import Access
 from ohmo.gateway.answering import Answering, Ended, notice
+from ohmo.gateway.permission_orders import permissions_in_words
 from ohmo.sessions.exporting import Exporting, Form
 
 
@@ -105,6 +107,7 @@ class Orders:
             reason = "said before this person was let in"
             return self._refused(said, reason, "Please say that again.")
         name, argument = parsed
+        name = of_plugin(said.text) or name
         command = commands.get(name)
         if command is None:
             return self._refused(said, f"there is no /{name}", unknown(name, commands))
@@ -207,6 +210,7 @@ class CommandQueries:
     zone: tzinfo = UTC  # in which times are told
     context: Callable[[ThreadInfo], Awaitable[ContextUsage]] | None = None
     memory: Callable[[Order], Awaitable[str]] | None = None
+    trust: TrustOrders | None = None
     checkpoints: TakingBack | None = None
     limits: Mapping[Scope, Limit] = field(default_factory=dict[Scope, Limit])
     exporting: Exporting | None = None
@@ -346,28 +350,12 @@ class CommandQueries:
             return str(error)
 
     async def permissions_of(self, order: Order) -> str:
-        """Owner and admin see everybody's."""
-        everything = order.standing in ("owner", "admin")
-        person = "" if everything else f"{order.address.channel}:{order.person}"
-        grants = await remembered_by(self.store, person)
-        verb, _, number = order.argument.partition(" ")
-        number = number.strip()
-        if verb == "revoke" and number:
-            theirs = any(grant.id == number for grant in grants)
-            if theirs and await self.store.revoke_grant(number):
-                return "Revoked: it asks again."
-            return "There is no such permission."
-        if verb:
-            return "Say `/permissions`, or `/permissions revoke ID`."
-        lines: list[str] = []
-        for grant in grants:
-            whose = f" (for {literal(grant.person)})" if everything else ""
-            until = "always" if grant.until == "always" else "for its session"
-            lines.append(
-                f"- {code_span(grant.rule)}: {literal(grant.means)}, {until}{whose}."
-                f" `/permissions revoke {grant.id}`"
-            )
-        return "\n".join(lines) if lines else "Nothing was allowed for longer than once."
+        return await permissions_in_words(self.store, order)
+
+    async def trust_of(self, order: Order) -> str:
+        if self.trust is None:
+            return "There is nothing to trust here."
+        return await self.trust(order)
 
     async def inbox_of(self, thread: str) -> str:
         waiting = await self.reports.inbox(state="waiting", limit=LATEST)

@@ -136,12 +136,8 @@ class HookFiles:
         self._left_out[found.root] = found.digest
         notes = found.file.findings
         log.warning("hooks_not_trusted", project=str(found.root), findings=notes)
-        line = (
-            f"`{found.root}` brings hooks, which do not run: nobody allowed exactly what is there"
-            " now. `ohmo trust list` shows them."
-        )
-        about = f"hooks of {found.root} {found.digest[:12]}"  # each change of what was allowed
-        await self._tell(about, line if found.digest else notes[-1])
+        if not found.digest:  # else a card asks
+            await self._tell(f"hooks of {found.root}", notes[-1])
 
 
 def _may(found: Project) -> str:

@@ -7,10 +7,10 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 
 from channels.record import Recent, record
+from ohmo.content import Part, digest_of_files
 from ohmo.contracts.hooks import PROJECT_FILES
 from ohmo.hooks.hook import SHELL, Endpoint, Hook, HookFile, Program
 from ohmo.hooks.shapes import read
@@ -141,13 +141,8 @@ class Projects:
 
 
 def _digest(contents: Mapping[str, bytes]) -> str:
-    digest = sha256()
-    for path, data in contents.items():
-        name = os.fsencode(path)
-        digest.update(b"%d %d\n" % (len(name), len(data)))
-        digest.update(name)
-        digest.update(data)
-    return digest.hexdigest()
+    """Whether a file may be run is no part of it: a shell runs it all the same."""
+    return digest_of_files({path: Part(data, runs=False) for path, data in contents.items()})
 
 
 def _all_of(raw: Mapping[str, bytes]) -> _Parsed:

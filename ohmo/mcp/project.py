@@ -1,17 +1,37 @@
-"""``.mcp.json`` of the workspace, which anybody may have written: it is hashed first and read only
-while somebody trusts exactly these bytes."""
+"""``.mcp.json`` of the workspace, which anybody may have written: nothing of it counts before
+somebody trusts exactly these bytes, and those of the project's own files that its servers are
+started with."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
-from hashlib import sha256
+import os
+from collections.abc import Collection, Iterator, Mapping
+from hashlib import file_digest, sha256
+from io import BufferedReader
 from pathlib import Path
+from typing import cast
 
-from ohmo.content import Unfit, content_of
+from channels.record import record
+from ohmo.content import Unfit, content_of, digest_of
+from ohmo.content import shown as name_shown
 from ohmo.contracts.mcp import PROJECT_FILE
 from ohmo.contracts.trust import Candidate, Trusts
-from ohmo.mcp.written import Ground, Look, servers_in
+from ohmo.mcp.contract import Endpoint
+from ohmo.mcp.written import Ground, Look, servers_in, shown
+from ohmo.regular_file import open_regular
+
+_SHOWN, _CUT = 8, 300  # servers in the line that says what they start, and characters of each
+
+
+@record
+class _Found:
+    """``files``: of the project, which its servers are started with; part of the digest."""
+
+    digest: str
+    endpoints: tuple[Endpoint, ...]
+    notes: tuple[str, ...]
+    files: tuple[str, ...] = ()
 
 
 class ProjectFile:
@@ -25,16 +45,33 @@ class ProjectFile:
         self._trusts = trusts
         self._environ = environ
         self._taken = taken
+        self._known: dict[Path, tuple[object, str]] = {}  # digests of files, with their stamps
 
     async def candidates(self) -> list[Candidate]:
         """What waits to be trusted. Raises StoreError."""
         found = await asyncio.to_thread(self._bytes)
-        if not isinstance(found, tuple) or await self._trusted(found[0]):
-            return []
-        walled = "in the sandbox, with the workspace and the network"
-        may = f"starts programs ({walled}) and reaches servers for tools, as it says"
         where = str(self._folder)
-        return [Candidate("mcp", where, found[0], f"{where}/{PROJECT_FILE}", may)]
+        place = f"{where}/{PROJECT_FILE}"
+        if isinstance(found, str):
+            return [Candidate("mcp", where, "", place, "", found)]
+        if found is None or await self._trusted(found.digest):
+            return []
+        return [Candidate("mcp", where, found.digest, place, self._may(found))]
+
+    def _may(self, found: _Found) -> str:
+        """What it would start and ask, and which of that lies in the project."""
+        runs = [f"{one.name}: {shown(one, self._environ)}" for one in found.endpoints]
+        cut = [line if len(line) <= _CUT else f"{line[:_CUT]}…" for line in runs[:_SHOWN]]
+        if len(runs) > _SHOWN:
+            cut.append(f"and {len(runs) - _SHOWN} more, which the file names")
+        theirs = "no file of the project is part of this content"
+        if found.files:
+            names = ", ".join(map(name_shown, found.files[:_SHOWN]))
+            more = f" and {len(found.files) - _SHOWN} more" if len(found.files) > _SHOWN else ""
+            theirs = f"{names}{more} of the project are part of this content"
+        lines = (*(cut or ["none that works here"]), theirs, *found.notes[:_SHOWN])
+        walled = "in the sandbox, with the workspace and the network"
+        return f"starts programs ({walled}) and reaches servers for tools: {'; '.join(lines)}"
 
     async def look(self) -> Look:
         """What counts now. Raises StoreError."""
@@ -42,33 +79,53 @@ class ProjectFile:
         if found is None:
             return Look()
         if isinstance(found, str):
-            return Look(notes=(found,))
-        digest, data = found
-        if not await self._trusted(digest):
-            word = f"ohmo trust allow mcp {self._folder} --digest {digest[:12]}"
+            return Look(notes=(f"{self._folder / PROJECT_FILE} does not count: {found}",))
+        if not await self._trusted(found.digest):
+            word = f"ohmo trust allow mcp {self._folder} --digest {found.digest[:12]}"
             return Look(
                 notes=(f"{self._folder / PROJECT_FILE} does not count: read it, then: {word}",)
             )
-        return await asyncio.to_thread(self._read, data)
+        lent = sha256(str(self._folder).encode()).hexdigest()[:16]
+        return Look(found.endpoints, lent, found.notes)
 
     async def _trusted(self, digest: str) -> bool:
         return await self._trusts.trusted("mcp", str(self._folder), digest)
 
-    def _bytes(self) -> tuple[str, bytes] | str | None:
-        """Its digest and itself; a line: it cannot be read; None: there is none."""
+    def _bytes(self) -> _Found | str | None:
+        """A line: it cannot be read; None: there is none."""
         path = self._folder / PROJECT_FILE
         try:
             if not path.exists():
                 return None
             content = content_of(path)
+            if PROJECT_FILE not in content.files:
+                return "it is a folder"
+            ground = Ground(str(path), self._folder, self._environ, self._taken)
+            endpoints, notes = servers_in(content.files[PROJECT_FILE].data, ground)
+            files = sorted({name for one in endpoints for name in self._theirs(one)})
+            if not files:
+                return _Found(content.digest, endpoints, notes)
+            parts = {name: self._digest(self._folder / name) for name in files}
+            digest = digest_of({"": content.digest, **parts})
+            return _Found(digest, endpoints, notes, tuple(files))
         except (Unfit, OSError) as error:
-            return f"{path} does not count: {error}"
-        if PROJECT_FILE not in content.files:
-            return f"{path} does not count: it is a folder"
-        return content.digest, content.files[PROJECT_FILE].data
+            return str(error)
 
-    def _read(self, data: bytes) -> Look:
-        place = str(self._folder / PROJECT_FILE)
-        ground = Ground(place, self._folder, self._environ, self._taken)
-        found, notes = servers_in(data, ground)
-        return Look(found, sha256(str(self._folder).encode()).hexdigest()[:16], notes)
+    def _theirs(self, endpoint: Endpoint) -> Iterator[str]:
+        """Files of the project that its command names, by their place below the folder."""
+        for word in endpoint.argv:
+            for piece in (word, word.partition("=")[2]):
+                path = os.path.normpath(self._folder / piece)
+                if piece and path.startswith(f"{self._folder}{os.sep}") and os.path.isfile(path):  # noqa: PTH113 - raises nothing
+                    yield os.path.relpath(path, self._folder)
+
+    def _digest(self, path: Path) -> str:
+        """Read again only when it was changed: it may be large, and is looked at all the time.
+        Raises NotRegular, OSError."""
+        with cast("BufferedReader", open_regular(path, follow=True)) as file:
+            status = os.fstat(file.fileno())
+            stamp = (status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns)
+            known = self._known.get(path)
+            if known is None or known[0] != stamp:
+                known = self._known[path] = (stamp, file_digest(file, "sha256").hexdigest())
+        return known[1]

@@ -132,11 +132,14 @@ class ProjectSettings:
         self._holding: tuple[tuple[str, Tightening], ...] = ()
 
     def over(self, cwd: Path) -> Sequence[Tightening]:
-        """What was allowed for this folder or one above it."""
+        """What was allowed for this folder or one above it: by the names as they lead now, and as
+        they led when it was taken up, whatever a link is turned to since."""
         if not self._holding:
             return ()
-        here = os.path.realpath(cwd)
-        return [each for root, each in self._holding if f"{here}/".startswith(root)]
+        here = f"{os.path.realpath(cwd)}/"
+        return [
+            each for root, each in self._holding if here.startswith((root, _resolved(each.root)))
+        ]
 
     async def refresh(self) -> None:
         """With the start, and after something was allowed or revoked. Raises StoreError."""
@@ -185,7 +188,7 @@ class ProjectSettings:
         for folder in self._kept.glob("*/"):
             if folder.name not in allowed.values():
                 shutil.rmtree(folder, ignore_errors=True)
-        return tuple((os.path.realpath(each.root).rstrip("/") + "/", each) for each in found)
+        return tuple((_resolved(each.root), each) for each in found)
 
     def _held(self, name: str, digest: str) -> Tightening:
         root = Path(name.removesuffix(f"/{FILE}"))
@@ -215,6 +218,10 @@ class ProjectSettings:
             (folder / _NAME).chmod(mode)
             if _content(folder / _NAME)[0] == digest:
                 return
+
+
+def _resolved(root: Path) -> str:
+    return os.path.realpath(root).rstrip("/") + "/"
 
 
 def _content(path: Path) -> tuple[str, bytes]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 import ohmo
 from channels.record import record
@@ -62,6 +62,20 @@ class _Written(BaseModel):
     commands: _Paths = Field(default=[], validation_alias=AliasChoices("commands", "commands_dir"))
     hooks: _Inline = Field(default=[], validation_alias=AliasChoices("hooks", "hooks_file"))
     servers: _Inline = Field(default=[], validation_alias=AliasChoices("mcpServers", "mcp_file"))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _once(cls, data: object) -> object:
+        """Of two spellings of one key the second would be passed over in silence."""
+        whole: Any = data
+        there = cast("dict[str, Any]", whole) if isinstance(whole, dict) else {}
+        for field in cls.model_fields.values():
+            names = field.validation_alias
+            choices = names.choices if isinstance(names, AliasChoices) else []
+            given = [str(name) for name in choices if name in there]
+            if len(given) > 1:
+                raise ValueError(f"{' and '.join(given)} are one key; write one of them")
+        return data
 
 
 def read_plugin(folder: Path) -> tuple[Plugin, Content]:

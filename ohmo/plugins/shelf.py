@@ -164,9 +164,11 @@ class Plugins:
         """What waits to be trusted. Raises StoreError."""
         await self.refresh()
         return [
-            Candidate("plugin", one.name, one.plugin.digest, str(one.folder), one.may)
+            Candidate("plugin", one.name, "", one.where, "", one.why)
+            if one.plugin is None or one.state == "broken"
+            else Candidate("plugin", one.name, one.plugin.digest, one.where, one.may)
             for one in self.entries
-            if one.state in ("changed", "untrusted") and one.plugin is not None
+            if one.state != "trusted" and one.name
         ]
 
     async def run(self) -> None:
@@ -207,9 +209,8 @@ class Plugins:
             if (entry := now.get(name)) is None:
                 gone = f"its folder is gone; ohmo trust revoke plugin {name}, if it shall be"
                 await self._told_of(name, gone, "gone")
-            elif entry.state != "trusted":
-                about = entry.plugin.digest if entry.plugin is not None else entry.why
-                await self._told_of(name, entry.why, about)
+            elif entry.state == "broken":  # of what changed a card asks
+                await self._told_of(name, entry.why, entry.why)
 
     async def _told_of(self, name: str, why: str, state: str) -> None:
         if self._told.get(name) != state:

@@ -67,7 +67,9 @@ def begins_plan(text: str) -> bool:
     return _PLANNING.match(text) is not None
 
 
-def _words(text: str) -> str:
+@in_writer
+def words_behind(text: str) -> str:
+    """Without ``/steer`` or ``/plan`` before it."""
     match = _STEERING.match(text) or _PLANNING.match(text)
     return text[match.end() :] if match is not None else text
 
@@ -154,7 +156,7 @@ class StepWriter:
             return UserStep((Text(ASKED_TO_COMPACT),), "house", "notice")
         match arrival:
             case Wake(prompt=prompt):
-                words = _words(prompt)
+                words = words_behind(prompt)
                 if arrival.origin in ("api", "owner", "cron"):
                     words = self._meant(words)
                 return UserStep((Text(self._cut(words)),), arrival.person, "wake")
@@ -163,7 +165,7 @@ class StepWriter:
             case Edited():
                 text = "(deleted their message)"
                 if arrival.text is not None:
-                    now = self._cut(self._meant(_words(arrival.text)))
+                    now = self._cut(self._meant(words_behind(arrival.text)))
                     text = f"(edited their message; it now says:)\n{now}"
                 return UserStep((Text(text),), arrival.person.id, "message")
             case Reacted():
@@ -219,7 +221,7 @@ class StepWriter:
                 path = self._media.path(said.address, file)
                 blocks.append(Image(path, file.media_type))
         if said.text or not blocks:
-            blocks.append(Text(self._cut(self._meant(_words(said.text)))))
+            blocks.append(Text(self._cut(self._meant(words_behind(said.text)))))
         return UserStep(tuple(blocks), said.person.id, "message", bot=said.person.bot)
 
     def _meant(self, text: str) -> str:

@@ -23,6 +23,7 @@ MOST_SKILLS = 200  # of one place
 FRESH = 2.0  # seconds that a look at the folders counts
 FOLDERS = 32  # that work is done in, of which is known what there was at first
 HEAD = "For such work call Skill with the name first, and follow what it says."
+_NAMED = 8  # skills of a project in the line that says what it brings
 _SHORT = 120  # characters of a description where there are too many
 Source = Literal["project", "user", "plugin", "bundled"]
 State = Literal["ready", "untrusted", "shadowed", "broken"]
@@ -157,10 +158,15 @@ class Skills:
                 found = Candidate("skill", entry.name, entry.skill.digest, str(entry.path), may)
                 waiting.append(found)
         root, digest = shelf.project
-        if digest and any(
-            one.source == "project" for one in shelf.entries if one.state == "untrusted"
-        ):
-            waiting.append(Candidate("project", root, digest, root, "brings skills along"))
+        theirs = [
+            f"{one.name} ({_programs(one.skill)})"
+            for one in shelf.entries
+            if one.source == "project" and one.state == "untrusted" and one.skill is not None
+        ]
+        if digest and theirs:
+            more = f" and {len(theirs) - _NAMED} more" if len(theirs) > _NAMED else ""
+            may = f"brings skills, which instruct the model: {', '.join(theirs[:_NAMED])}{more}"
+            waiting.append(Candidate("project", root, digest, root, may))
         return waiting
 
     async def _look(self, folder: Path) -> Shelf:

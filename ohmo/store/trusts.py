@@ -26,6 +26,16 @@ def allow(at: Moment, kind: Kind, name: str, digest: str, person: str) -> Op[Non
     yield _ALLOW, (kind, column(name), digest, column(person), at.now)
 
 
+def leave_off(at: Moment, kind: Kind, name: str, digest: str, person: str) -> Op[None]:
+    yield (
+        """INSERT INTO trusts (kind, name, digest, person, at, revoked_at)
+        VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (kind, name, digest) DO UPDATE
+        SET person = excluded.person, at = excluded.at, revoked_at = excluded.revoked_at
+        WHERE trusts.revoked_at IS NOT NULL""",
+        (kind, column(name), digest, column(person), at.now, at.now),
+    )
+
+
 def revoke(at: Moment, kind: Kind, name: str) -> Op[int]:
     rows = yield (
         """UPDATE trusts SET revoked_at = ?

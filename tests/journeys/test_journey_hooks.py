@@ -130,7 +130,11 @@ async def test_hooks_of_a_project_are_asked_once_exactly_they_are_allowed(tmp_pa
 
         assert not await refused()
         assert (home.work / "made").exists()
-        assert "brings hooks, which do not run" in str(home.daemon.rows("SELECT body FROM outbox"))
+
+        async def asked() -> bool:
+            return "the hooks of the project" in str(home.daemon.rows("SELECT body FROM outbox"))
+
+        await until("a card asks", asked)
         listed = await home.ohmo("trust", "list")
         assert f"hook {home.work} waits: it runs pre_tool_use" in listed.out
         assert "ohmo trust allow hook" in (await home.ohmo("hooks", "list")).err

@@ -27,8 +27,13 @@ async def says(
 
 
 async def with_job(scene: Scene, on: str, prompt: str, chat: str = "") -> None:
-    """The daemon with a job of ada's, who is its owner: its card comes to her, or into ``chat``.
-    Matrix names rooms, not people."""
+    """The daemon with a job of ada's, who is its owner: its card comes to her, or into ``chat``."""
+    job = {"name": "sweep", "every": "24h", "prompt": prompt, "deadline": "1h"}
+    await with_owner(scene, on, chat, cron={"timezone": "UTC", "jobs": [job]})
+
+
+async def with_owner(scene: Scene, on: str, chat: str = "", **more: Any) -> None:
+    """The daemon of ada. Matrix names rooms, not people. ``more``: of its configuration."""
     await scene.daemon.start()
     await says(scene, on, "/whoami", chat=chat or "dm:ada")
     told = (
@@ -40,11 +45,7 @@ async def with_job(scene: Scene, on: str, prompt: str, chat: str = "") -> None:
     assert await scene.daemon.stop() == 0
     path = scene.daemon.home / "config.yaml"
     config: dict[str, Any] = json.loads(path.read_text())
-    job = {"name": "sweep", "every": "24h", "prompt": prompt, "deadline": "1h"}
-    config |= {
-        "owner": [place if chat or on == "matrix" else person],
-        "cron": {"timezone": "UTC", "jobs": [job]},
-    }
+    config |= {"owner": [place if chat or on == "matrix" else person], **more}
     config["access"] = {"roles": {"owner": [person]}, "default_role": "user"}
     path.write_text(json.dumps(config))
     await scene.daemon.start()

@@ -46,6 +46,12 @@ class ModelChoices(Model):
                 key = (kind, name, digest)
                 tables.trusts[key] = Trust(kind, name, digest, person, self.now)
 
+    async def leave_off(self, kind: Kind, name: str, digest: str, person: str) -> None:
+        if not await self.trusted(kind, name, digest):
+            with self.transaction() as tables:
+                row = Trust(kind, name, digest, person, self.now, self.now)
+                tables.trusts[kind, name, digest] = row
+
     async def revoke(self, kind: Kind, name: str) -> int:
         with self.transaction() as tables:
             there = [

@@ -19,7 +19,7 @@ _COLUMNS: Columns = {
     "NAME": lambda row: clean(row["name"]),
     "CONTENT": lambda row: row["digest"][:12],
     "BY": lambda row: clean(row["person"]),
-    "ALLOWED": lambda row: ago(row["at"]),
+    "ALLOWED": lambda row: "left off" if row["at"] == row["revoked_at"] else ago(row["at"]),
     "REVOKED": lambda row: ago(row["revoked_at"]) if row["revoked_at"] else "",
 }
 _folder = click.option(

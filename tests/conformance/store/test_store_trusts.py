@@ -52,6 +52,25 @@ async def test_revoking_is_of_all_contents_of_a_name_and_can_be_taken_back(scene
     ]
 
 
+async def test_what_was_left_off_is_known_and_not_trusted(scene: Scene) -> None:
+    store = scene.store
+    await store.leave_off("hook", NAME, ONE, "a")
+    first = scene.clock()
+    assert await store.trusts() == [Trust("hook", NAME, ONE, "a", first, first)]
+    assert not await store.trusted("hook", NAME, ONE)
+    scene.clock.tick(5)
+    await store.allow("hook", NAME, ONE, "b")
+    allowed = scene.clock()
+    scene.clock.tick(5)
+    await store.leave_off("hook", NAME, ONE, "c")  # a press that comes late takes nothing back
+    assert await store.trusts() == [Trust("hook", NAME, ONE, "b", allowed)]
+    assert await store.revoke("hook", NAME) == 1
+    scene.clock.tick(5)
+    await store.leave_off("hook", NAME, ONE, "c")
+    again = scene.clock()
+    assert await store.trusts() == [Trust("hook", NAME, ONE, "c", again, again)]
+
+
 def test_a_file_of_the_form_before_gets_the_table(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     create(path, inert, {number: MIGRATIONS[number] for number in range(1, 8)})

@@ -43,6 +43,9 @@ class Allowing:
     async def allow(self, kind: Kind, name: str, digest: str, person: str) -> None:
         raise AssertionError((kind, name, digest, person))
 
+    async def leave_off(self, kind: Kind, name: str, digest: str, person: str) -> None:
+        raise AssertionError((kind, name, digest, person))
+
     async def revoke(self, kind: Kind, name: str) -> int:
         raise AssertionError((kind, name))
 
@@ -154,7 +157,36 @@ async def test_what_cannot_be_read_is_one_line(tmp_path: Path, way: str) -> None
     assert look.endpoints == ()
     assert all("does not count" in note for note in look.notes)
     assert bool(look.notes) == (way not in ("loop", "closed"))
-    assert await file.candidates() == []
+    found = await file.candidates()
+    assert [bool(one.broken) and not one.digest for one in found] == [True] * len(look.notes)
+
+
+async def test_what_it_starts_is_said_and_files_of_the_project_are_part_of_the_content(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "tools").mkdir()
+    (tmp_path / "outside.sh").write_text("echo 1\n")
+    script = folder / "tools" / "stock.sh"
+    script.write_text("echo 1\n")
+    args = ["--file=tools/stock.sh", "../outside.sh", "tools", "words"]
+    path = folder / ".mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"x": {"command": "sh", "args": args}}}))
+    file = project(folder, Allowing())
+    (first,) = await file.candidates()
+    assert first.runs
+    assert f"for tools: x: sh {' '.join(args)}; tools/stock.sh of the project are" in first.may
+    look = project(folder, Allowing(first.digest)).look
+    assert [one.name for one in (await look()).endpoints] == ["x"]
+    (tmp_path / "outside.sh").write_text("echo 2\n")
+    assert (await file.candidates())[0].digest == first.digest
+    script.write_text("echo 2\n")
+    (second,) = await file.candidates()
+    assert second.digest != first.digest
+    assert (await look()).endpoints == ()
+    path.write_text('{"mcpServers": {"x": {"command": "/bin/true"}}}')
+    assert "no file of the project" in (await file.candidates())[0].may
 
 
 async def test_one_byte_more_is_another_content(tmp_path: Path) -> None:

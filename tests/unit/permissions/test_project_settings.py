@@ -335,3 +335,20 @@ async def test_bad_settings_are_one_line_and_cannot_be_allowed(
 def test_the_bytes_need_to_be_text() -> None:
     with pytest.raises(ValueError, match="not UTF-8 text at byte 0"):
         read(b"\xff", Path("/x"))
+
+
+async def test_a_link_that_is_turned_elsewhere_keeps_its_settings(
+    scene: Scene, tmp_path: Path
+) -> None:
+    one, other, link = tmp_path / "one", tmp_path / "other", tmp_path / "link"
+    for folder in (one, other):
+        (folder / ".ohmo").mkdir(parents=True)
+        (folder / FILE).write_text("sandbox: {network: off}\n")
+    link.symlink_to(one)
+    await scene.desk.allow("project", f"{link}/{FILE}", "ada")
+    assert scene.settings.over(link)
+    assert not scene.settings.over(other)
+    link.unlink()
+    link.symlink_to(other)
+    assert scene.settings.over(link / "below")
+    assert scene.settings.over(one), "what it tightened stays tight"

@@ -1,0 +1,351 @@
+"""Cards that ask the owner whether something that is there now may take part: each is about exactly
+one content and asked once, settled by an answer or as soon as the content is another."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import structlog
+
+from channels.contract import Address, Choice, Hint, Inbound, MessageId, Outbound
+from channels.durable import replacing
+from channels.record import record
+from channels.text import code_span, literal
+from ohmo.ambient import NewId, derived
+from ohmo.approvals.cards import TTL, closing, shown_after, stands
+from ohmo.approvals.trusting import NothingToTrust, TrustDesk
+from ohmo.contracts.agent import Event, TurnStarted
+from ohmo.contracts.outbox import OutRow, PostRow
+from ohmo.contracts.store import Store
+from ohmo.contracts.trust import SETTINGS, Candidate, Kind, Trust
+from ohmo.lifecycle import failure_of, follow, within
+
+log = structlog.get_logger("ohmo.trust")
+MOST = 6  # cards that are open at once; what else waits is asked as they are answered
+_EVERY = 2.0  # seconds between two looks at what belongs to no project
+_AGAIN = 10.0  # seconds between two at what is asked already
+_PAUSE = 0.5  # seconds in which turns that begin are looked at together
+_LONGEST = 3_000  # characters of what one may do
+_TRUST, _LEAVE = "trust:", "leave:"  # begin the values of its buttons
+_GONE = "It is not there any more as it was shown, so this trusts nothing"
+_MEANWHILE = "Trusted meanwhile"
+SETTLED = "This is settled already."
+Listen = Callable[[], AbstractContextManager[AsyncIterator[tuple[str, Event]]]]
+
+
+@record
+class Card:
+    """That nobody answered yet. ``id``: of its row in the outbox; ``folder``: work in which it is
+    there for."""
+
+    id: str
+    kind: Kind
+    name: str
+    digest: str
+    folder: str
+
+    @property
+    def about(self) -> tuple[Kind, str, str]:
+        return self.kind, self.name, self.digest
+
+
+class Places(Protocol):
+    """Where cards are seen."""
+
+    def owner(self) -> Address | None:
+        """Where the owner reads; None: none of their chats is connected yet."""
+        ...
+
+    def decides(self, place: Address, person: str) -> bool:
+        """Whether ``CHANNEL:PERSON`` may answer there: the card can stand beside what they say."""
+        ...
+
+    async def folder(self, thread: str) -> Path:
+        """In which its turns work. Raises StoreError."""
+        ...
+
+
+class TrustCards:
+    """``kept``: the file of the open ones. ``workspace``: where what belongs to no project is
+    looked for."""
+
+    def __init__(
+        self,
+        desk: TrustDesk,
+        store: Store,
+        places: Places,
+        kept: Path,
+        *,
+        workspace: Path,
+        new_id: NewId,
+    ) -> None:
+        self.desk = desk
+        self._store = store
+        self._places = places
+        self._kept = kept
+        self._workspace = workspace
+        self._new_id = new_id
+        self._open: dict[str, Card] | None = None  # None: not read yet in this life
+        self._told: set[str] = set()  # whose rows are known to be there
+        self._alone = asyncio.Lock()
+        self._begun: dict[str, TurnStarted] = {}  # by thread, until it is looked at
+        self._heard = asyncio.Event()
+        self._seen: object = None
+        self._looked = 0.0
+
+    def hear(self, thread: str, event: Event) -> None:
+        """From a running turn."""
+        if isinstance(event, TurnStarted):
+            self._begun[thread] = event
+            self._heard.set()
+
+    async def run(self, listen: Listen) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(follow("trust", listen, self.hear), name="trust.turns")
+            while True:
+                with suppress(TimeoutError):
+                    await within(_EVERY, self._heard.wait())
+                self._heard.clear()
+                begun, self._begun = self._begun, {}
+                looks = [partial(self._at, *each) for each in begun.items()]
+                for look in (*looks, self._around):
+                    error = await failure_of(look())
+                    if error is not None:  # whatever lies in those folders stops nobody
+                        log.warning("trust_cards", error=f"{type(error).__name__}: {error}")
+                await asyncio.sleep(_PAUSE)
+
+    async def _at(self, thread: str, began: TurnStarted) -> None:
+        """A conversation works in a folder."""
+        place = began.address
+        if place is None or not self._places.decides(place, began.person):
+            place = self._places.owner()
+        await self.look(await self._places.folder(thread), place)
+
+    async def _around(self) -> None:
+        """Plugins, and tools of servers, that are others than before; and what is asked already,
+        which may be another by now."""
+        seen, place = self.desk.around(), self._places.owner()
+        if seen != self._seen and place is not None:
+            await self.look(self._workspace, place, everything=False)
+            self._seen = seen
+        now = time.monotonic()
+        if now - self._looked >= _AGAIN:
+            self._looked = now
+            for folder, card in {one.folder: one for one in (await self._cards()).values()}.items():
+                row = await self._store.post_row(card.id)
+                await self.look(Path(folder), place if row is None else stands(row))
+
+    async def look(self, folder: Path, place: Address | None, *, everything: bool = True) -> None:
+        """Asks in ``place`` for what is new there, and settles what is not as it was shown.
+        ``everything``: also what belongs to the folder. Raises StoreError, Unavailable, OSError."""
+        async with self._alone:
+            await self._look(folder, place, everything=everything)
+
+    async def _look(self, folder: Path, place: Address | None, *, everything: bool) -> None:
+        waiting = [one for one in await self.desk.waiting(folder) if not one.broken]
+        rows = await self.desk.trusts()
+        cards = await self._cards()
+        there = {(one.kind, one.name, one.digest) for one in waiting}
+        for card in list(cards.values()):
+            here = card.folder == str(folder) or _roams(card.kind, card.name)
+            if here and card.about not in there:
+                await self._settle(card, _became(card, rows))
+        for one in _together(waiting):
+            roams = _roams(one.kind, one.name)
+            if place is not None and (everything or roams):
+                home = self._workspace if roams else folder
+                await self._ask(one, home, place, rows)
+
+    async def _ask(
+        self, one: Candidate, folder: Path, place: Address, rows: Sequence[Trust]
+    ) -> None:
+        cards = await self._cards()
+        about = (one.kind, one.name, one.digest)
+        card = next((each for each in cards.values() if each.about == about), None)
+        if card is None:
+            if len(cards) >= MOST or _left_off(one, rows):
+                return
+            card = Card(self._new_id(), *about, str(folder))
+            cards[card.id] = card
+            await self._keep()
+        if card.id not in self._told:  # a row that is there already is not written again
+            await self._store.post([_row(card, one, place, rows)])
+            self._told.add(card.id)
+
+    async def answer(self, id: str, person: str, name: str, *, allow: bool) -> tuple[bool, str]:
+        """Of somebody who may: whether it counts, and what is said of it. ``person``: as the row
+        names them, ``name``: as the card does. Raises StoreError, Unavailable, OSError."""
+        async with self._alone:
+            card = (await self._cards()).get(id)
+            if card is None:
+                return False, SETTLED
+            trusted = card.about in _active(await self.desk.trusts())
+            if not allow and trusted:
+                await self._settle(card, _MEANWHILE)
+                return False, f"{_MEANWHILE}; `/trust` says how it is revoked."
+            if not allow:
+                await self.desk.leave_off(*card.about, person)
+            elif not trusted:  # else it was before a crash
+                row, folder = await self._store.post_row(id), Path(card.folder)
+                try:
+                    await self.desk.allow(
+                        card.kind, card.name, person, folder=folder, digest=card.digest
+                    )
+                except NothingToTrust as error:
+                    log.info("trust_card_gone", kind=card.kind, name=card.name, why=str(error))
+                    await self._settle(card, _GONE)
+                    place = self._places.owner() if row is None else stands(row)
+                    await self._look(folder, place, everything=True)
+                    return False, f"{_GONE}."
+            note = "Trusted by" if allow else "Left off by"
+            await self._settle(card, f"{note} {literal(name)}")
+            return True, "Trusted" if allow else "Left off"
+
+    async def meant(self, said: Inbound) -> list[Card]:
+        """The open ones that words said here may mean: the one they reply to, else all that stood
+        in this chat by then. Raises Unavailable."""
+        here, near = said.address, list[Card]()
+        for card in (await self._cards()).values():
+            row = await self._store.post_row(card.id)
+            names = _names(row, said)
+            if row is None or not names:
+                continue
+            place = stands(row)
+            if (place.channel, place.account, place.chat) != (
+                here.channel,
+                here.account,
+                here.chat,
+            ):
+                continue
+            if said.reply_to in names or here.topic in names:
+                return [card]
+            near.append(card)
+        return near
+
+    async def seen(self, one: Candidate, said: Inbound | None) -> Card | None:
+        """The open one about exactly this, if it stood somewhere when these words were said."""
+        for card in (await self._cards()).values():
+            if said is not None and card.about == (one.kind, one.name, one.digest):
+                return card if _names(await self._store.post_row(card.id), said) else None
+        return None
+
+    async def _settle(self, card: Card, note: str) -> None:
+        row = await self._store.post_row(card.id)
+        if row is not None:
+            await self._store.post([closing(lambda: derived("trust", card.id), note)(row)])
+        (await self._cards()).pop(card.id, None)
+        await self._keep()
+
+    async def _cards(self) -> dict[str, Card]:
+        if self._open is None:
+            self._open = await asyncio.to_thread(_read, self._kept)
+        return self._open
+
+    async def _keep(self) -> None:
+        rows = [asdict(card) for card in (await self._cards()).values()]
+        await asyncio.to_thread(_write, self._kept, json.dumps(rows).encode())
+
+
+def _names(row: OutRow | None, said: Inbound) -> list[MessageId]:
+    """Of the messages that showed a card by then: nobody allows what they did not see."""
+    if row is None or shown_after(row, said.at):
+        return []
+    return [state.receipt.message for state in row.parts if state.receipt is not None]
+
+
+def parse_trust(choice: str) -> tuple[str, bool] | None:
+    """The id of a card of trust, and whether its button allows; None: another button."""
+    for begins, allows in ((_TRUST, True), (_LEAVE, False)):
+        if choice.startswith(begins):
+            return choice.removeprefix(begins), allows
+    return None
+
+
+def titled(kind: Kind, name: str) -> str:
+    """What it is, for people; CommonMark."""
+    if kind == "project" and name.endswith(f"/{SETTINGS}"):
+        return f"the settings of the project {code_span(name.removesuffix(f'/{SETTINGS}'))}"
+    whose = {"project": "the skills of the project", "hook": "the hooks of the project"}
+    if kind == "mcp" and not name.startswith("/"):
+        return f"the changed tools of the MCP server {code_span(name)}"
+    if kind == "mcp":
+        return f"the MCP servers of the project {code_span(name)}"
+    return f"{whose.get(kind, f'the {kind}')} {code_span(name)}"
+
+
+def facts(one: Candidate) -> str:
+    """Where it is, what it may do and which content that is: a list in CommonMark."""
+    may = one.may if len(one.may) <= _LONGEST else f"{one.may[:_LONGEST]}… (cut)"
+    lines = [f"where: {code_span(one.where)}", f"it {literal(may)}"]
+    return "\n".join(f"- {line}" for line in (*lines, f"content `{one.digest[:12]}`"))
+
+
+def _row(card: Card, one: Candidate, place: Address, rows: Sequence[Trust]) -> PostRow:
+    before = any((kind, name) == card.about[:2] for kind, name, _ in _active(rows))
+    why = "It changed since it was trusted" if before else "It is new here"
+    head = f"**Trust {titled(one.kind, one.name)}?**\n\n{why}, and off until you say so."
+    buttons = (
+        Choice(f"{_TRUST}{card.id}", "Trust", "good"),
+        Choice(f"{_LEAVE}{card.id}", "Leave off", "danger"),
+    )
+    text = f"{head}\n\n{facts(one)}"
+    outbound = Outbound(place, text, choices=buttons, card=True, hint=Hint.TRUST)
+    return PostRow(card.id, "message", outbound, ttl=TTL)
+
+
+def _roams(kind: Kind, name: str) -> bool:
+    """It belongs to no project."""
+    return kind == "plugin" or (kind == "mcp" and not name.startswith("/"))
+
+
+def _together(waiting: Sequence[Candidate]) -> list[Candidate]:
+    """Without the single skills of projects whose skills can be trusted as a whole."""
+    whole = tuple(f"{one.name}/" for one in waiting if one.kind == "project")
+    return [one for one in waiting if one.kind != "skill" or not one.where.startswith(whole)]
+
+
+def _active(rows: Sequence[Trust]) -> set[tuple[Kind, str, str]]:
+    return {(row.kind, row.name, row.digest) for row in rows if row.revoked_at is None}
+
+
+def _left_off(one: Candidate, rows: Sequence[Trust]) -> bool:
+    """Somebody said so of exactly this, or took it back, and allowed nothing else of that name
+    since."""
+    alike = [row for row in rows if (row.kind, row.name) == (one.kind, one.name)]
+    gone = next((row.revoked_at for row in alike if row.digest == one.digest), None)
+    return gone is not None and all(row.at < gone for row in alike if row.revoked_at is None)
+
+
+def _became(card: Card, rows: Sequence[Trust]) -> str:
+    """Of one that does not wait any more."""
+    if card.about in _active(rows):
+        return _MEANWHILE
+    return _GONE
+
+
+def _read(path: Path) -> dict[str, Card]:
+    """Blocks. One that cannot be read is none: what waits is asked anew."""
+    try:
+        rows: Any = json.loads(path.read_bytes())
+        cards = [Card(**row) for row in rows]
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError) as error:
+        log.warning("trust_cards_lost", file=str(path), error=str(error))
+        return {}
+    return {card.id: card for card in cards}
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with replacing(path) as file:
+        file.write(data)

@@ -1,0 +1,148 @@
+"""``/trust``: what waits and what is trusted, allowed or taken back in words; the same desk as at
+the keyboard, and the same cards as the buttons."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import cast, get_args
+
+from channels.text import code_span, literal
+from ohmo.approvals.trust_cards import Card, TrustCards, facts, titled
+from ohmo.approvals.trusting import NothingToTrust
+from ohmo.commands.contract import Order
+from ohmo.contracts.trust import Candidate, Kind
+
+_DIGEST = re.compile(r"[0-9a-f]{8,64}")
+_MOST = 30  # that are listed
+_USAGE = (
+    "Say `/trust`, or `/trust allow`, `/trust leave` or `/trust revoke` with the KIND and NAME of"
+    " what you mean."
+)
+
+
+class TrustOrders:
+    """``workspace``: where turns work for whom nobody chose another folder."""
+
+    def __init__(self, cards: TrustCards, workspace: Path) -> None:
+        self.cards = cards
+        self._workspace = workspace
+
+    async def __call__(self, order: Order) -> str:
+        verb, _, rest = order.argument.partition(" ")
+        match verb.lower():
+            case "":
+                return await self._listed(order)
+            case "allow" | "leave" if not rest.strip():
+                return await self._of_card(order, allow=verb.lower() == "allow")
+            case "allow" | "leave" as word:
+                return await self._decided(order, *_named(rest), allow=word == "allow")
+            case "revoke" if rest.strip():
+                return await self._revoked(*_named(rest)[:2])
+            case _:
+                return _USAGE
+
+    def _folder(self, order: Order) -> Path:
+        return Path(order.settings.workspace or self._workspace)
+
+    async def _listed(self, order: Order) -> str:
+        desk = self.cards.desk
+        lines: list[str] = []
+        for one in (await desk.waiting(self._folder(order)))[:_MOST]:
+            title = titled(one.kind, one.name)
+            if one.broken:
+                lines.append(f"- {title} does not count: {literal(one.broken)}")
+            else:
+                lines.append(f"- {title} waits: it {literal(one.may)}. {_how(one)}")
+        trusted = [row for row in await desk.trusts() if row.revoked_at is None]
+        for row in trusted[:_MOST]:
+            how = code_span(f"/trust revoke {row.kind} {row.name}")
+            by = literal(row.person)
+            title = titled(row.kind, row.name)
+            lines.append(f"- {title} is trusted, content `{row.digest[:12]}`, by {by}. {how}")
+        return "\n".join(lines) or "Nothing waits to be trusted here, and nothing was."
+
+    async def _of_card(self, order: Order, *, allow: bool) -> str:
+        """The one they reply to, or the only one here."""
+        cards = [] if order.said is None else await self.cards.meant(order.said)
+        if not cards:
+            return "No card of trust stands open here. `/trust` shows what waits."
+        if len(cards) > 1:
+            names = ", ".join(titled(card.kind, card.name) for card in cards)
+            return (
+                f"Several things wait here: {names}. Reply to the card of the one you mean, or say"
+                " its name."
+            )
+        return await self._answered(order, cards[0], allow=allow)
+
+    async def _answered(self, order: Order, card: Card, *, allow: bool) -> str:
+        who = f"{order.address.channel}:{order.person}"
+        name = order.person
+        if order.said is not None:
+            name = order.said.person.name or name
+        done, text = await self.cards.answer(card.id, who, name, allow=allow)
+        return f"{text}: {titled(card.kind, card.name)}." if done else text
+
+    async def _decided(
+        self, order: Order, kind: Kind | None, name: str, digest: str, *, allow: bool
+    ) -> str:
+        """Of something by its name: what its card showed, or the content that is named."""
+        desk, folder = self.cards.desk, self._folder(order)
+        fitting = [
+            one
+            for one in await desk.waiting(folder)
+            if one.name == name and kind in (None, one.kind) and one.digest.startswith(digest)
+        ]
+        if len(fitting) != 1:
+            there = "; ".join(map(_how, fitting)) or "`/trust` shows what waits and what is trusted"
+            which = "Several things of" if fitting else "Nothing of"
+            return f"{which} that name and content: {there}."
+        (one,) = fitting
+        title = titled(one.kind, one.name)
+        if one.broken:
+            return f"{title}: {literal(one.broken)}."
+        card = await self.cards.seen(one, order.said)
+        if card is not None:
+            return await self._answered(order, card, allow=allow)
+        if not digest:  # nobody was shown it
+            return f"Look at {title} first:\n\n{facts(one)}\n\n{_how(one)}"
+        who = f"{order.address.channel}:{order.person}"
+        if not allow:
+            await desk.leave_off(one.kind, one.name, one.digest, who)
+            return f"Left off: {title}."
+        try:
+            await desk.allow(one.kind, one.name, who, folder=folder, digest=one.digest)
+        except NothingToTrust as error:
+            return literal(f"{error}.")
+        return f"Trusted: {title}."
+
+    async def _revoked(self, kind: Kind | None, name: str) -> str:
+        kinds: set[Kind] = {
+            row.kind
+            for row in await self.cards.desk.trusts()
+            if row.name == name and kind in (None, row.kind) and row.revoked_at is None
+        }
+        if len(kinds) != 1:
+            which = (
+                f"name its kind too: {', '.join(sorted(kinds))}" if kinds else "it is not trusted"
+            )
+            return f"{code_span(name)}: {which}. `/trust` shows what is."
+        (found,) = kinds
+        await self.cards.desk.revoke(found, name)
+        return f"Revoked: {titled(found, name)} takes no part any more."
+
+
+def _how(one: Candidate) -> str:
+    return code_span(f"/trust allow {one.kind} {one.name} {one.digest[:12]}")
+
+
+def _named(words: str) -> tuple[Kind | None, str, str]:
+    """Kind, name and how the content begins, of which only the name has to be said."""
+    rest, kind, digest = words.strip(), None, ""
+    first, _, more = rest.partition(" ")
+    if first in get_args(Kind) and more.strip():
+        kind, rest = cast("Kind", first), more.strip()
+    before, _, last = rest.rpartition(" ")
+    if before.strip() and _DIGEST.fullmatch(last):
+        rest, digest = before.strip(), last
+    return kind, rest, digest

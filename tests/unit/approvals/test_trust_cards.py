@@ -1,0 +1,236 @@
+"""Which cards of trust stand open: one for one content, none for what was left off or is gone, the
+same ones in the next life; and what their answers do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from channels.contract import Address, ChatId
+from ohmo.approvals.trust_cards import MOST, SETTLED, TrustCards, parse_trust
+from ohmo.approvals.trusting import TrustDesk
+from ohmo.contracts.mcp import McpServers, ServerReport
+from ohmo.contracts.trust import Candidate
+from ohmo.skills.shelf import Skills
+from tests.store_model.store import MemoryStore
+
+PLACE = Address("slack", "T1", ChatId("D1"))
+ELSEWHERE = Address("slack", "T1", ChatId("C1"))
+
+
+class Servers:
+    """One server; ``digest`` of its changed tools, empty: they are as approved."""
+
+    def __init__(self) -> None:
+        self.digest = ""
+        self.approved: list[str] = []
+
+    def report(self) -> list[ServerReport]:
+        waiting = (f"stock: now says {self.digest}",) if self.digest else ()
+        return [ServerReport("shop", "stdio", "connected", waiting=waiting, digest=self.digest)]
+
+    async def approve(self, name: str) -> int:
+        self.approved.append(f"{name} {self.digest}")
+        self.digest = ""
+        return 1
+
+
+class Places:
+    def owner(self) -> Address | None:
+        return PLACE
+
+    def decides(self, place: Address, person: str) -> bool:
+        raise AssertionError((place, person))
+
+    async def folder(self, thread: str) -> Path:
+        raise AssertionError(thread)
+
+
+class Rig:
+    """``there``: what waits unless its content is trusted."""
+
+    def __init__(self, root: Path) -> None:
+        self.now = datetime(2026, 7, 1, tzinfo=UTC)
+        self.store = MemoryStore(clock=self.tick)
+        self.root = root
+        self.there: list[Candidate] = []
+        self.servers = Servers()
+        self._ids = count()
+        self.begin()
+
+    def tick(self) -> datetime:
+        self.now += timedelta(seconds=1)
+        return self.now
+
+    def begin(self) -> None:
+        """A new life of the daemon."""
+
+        async def waiting(_: Path) -> Sequence[Candidate]:
+            return [
+                one
+                for one in self.there
+                if not await self.store.trusted(one.kind, one.name, one.digest)
+            ]
+
+        skills = Skills((), self.store, lambda _: None, {})
+        servers = cast("McpServers", self.servers)
+        self.desk = TrustDesk(self.store, skills, self.root, (waiting,), servers=servers)
+        self.cards = TrustCards(
+            self.desk,
+            cast("Any", self.store),
+            Places(),
+            self.root / "state" / "cards.json",
+            workspace=self.root,
+            new_id=lambda: f"{next(self._ids):022d}",
+        )
+
+    def has(self, *digests: str, kind: Any = "plugin", name: str = "shop") -> None:
+        self.there = [Candidate(kind, name, one * 64, "/x", "runs y") for one in digests]
+
+    async def look(self, place: Address = PLACE) -> None:
+        await self.cards.look(self.root, place)
+
+    def texts(self) -> list[str]:
+        """Cards and their ends as they were said, in order."""
+        rows = [found.row for found in self.store.tables.posts.values()]
+        return [row.row.outbound.text for row in sorted(rows, key=lambda row: row.seq)]
+
+    async def open(self) -> str:
+        """The id of the only one."""
+        found = [
+            row.row
+            for row in (one.row for one in self.store.tables.posts.values())
+            if row.row.outbound.choices
+        ]
+        ends = {one.row.row.target for one in self.store.tables.posts.values()}
+        (card,) = [row for row in found if row.id not in ends]
+        return card.id
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
+
+
+async def test_one_content_is_asked_once_also_in_the_next_life(rig: Rig) -> None:
+    rig.has("a")
+    await rig.look()
+    await rig.look(ELSEWHERE)
+    rig.begin()
+    await rig.look(ELSEWHERE)
+    (text,) = rig.texts()
+    assert "**Trust the plugin `shop`?**" in text
+    assert "content `aaaaaaaaaaaa`" in text
+    assert await rig.cards.answer(await rig.open(), "slack:ada", "Ada", allow=True) == (
+        True,
+        "Trusted",
+    )
+    assert await rig.store.trusted("plugin", "shop", "a" * 64)
+    assert rig.texts()[1].endswith("_Trusted by Ada_")
+
+
+async def test_another_content_settles_the_card_and_asks_anew(rig: Rig) -> None:
+    rig.has("a")
+    await rig.look()
+    first = await rig.open()
+    rig.has("b")
+    assert (await rig.cards.answer(first, "slack:ada", "Ada", allow=True))[0] is False
+    assert await rig.cards.answer(first, "slack:ada", "Ada", allow=True) == (False, SETTLED)
+    assert not await rig.desk.trusts()
+    second = await rig.open()
+    assert second != first
+    rig.has("a")  # and back again, while nobody answered
+    await rig.look()
+    assert await rig.open() not in (first, second)
+    rig.there = []
+    await rig.look()
+    assert sum(text.endswith("so this trusts nothing_") for text in rig.texts()) == 3
+
+
+async def test_what_was_left_off_or_taken_back_is_not_asked_again_until_another_was_allowed(
+    rig: Rig,
+) -> None:
+    rig.has("a")
+    await rig.look()
+    await rig.cards.answer(await rig.open(), "slack:ada", "Ada", allow=False)
+    rig.begin()
+    await rig.look()
+    assert len(rig.texts()) == 2
+    rig.has("b")
+    await rig.look()
+    await rig.cards.answer(await rig.open(), "slack:ada", "Ada", allow=True)
+    rig.has("a")  # what was trusted became what was left off before: that is news
+    await rig.look()
+    assert "It changed since it was trusted" in rig.texts()[-1]
+    await rig.cards.answer(await rig.open(), "slack:ada", "Ada", allow=False)
+    await rig.look()
+    assert rig.texts()[-1].endswith("_Left off by Ada_")
+    await rig.desk.revoke("plugin", "shop")
+    rig.has("b")
+    await rig.look()
+    assert rig.texts()[-1].endswith("_Left off by Ada_")
+
+
+async def test_what_is_allowed_at_the_keyboard_settles_its_card(rig: Rig) -> None:
+    rig.has("a")
+    await rig.look()
+    await rig.desk.allow("plugin", "shop", "owner")
+    late = await rig.cards.answer(await rig.open(), "slack:ada", "Ada", allow=False)
+    assert late[0] is False
+    assert "revoked" in late[1]
+    assert rig.texts()[-1].endswith("_Trusted meanwhile_")
+    assert await rig.store.trusted("plugin", "shop", "a" * 64)
+    rig.has("b")
+    await rig.look()
+    await rig.desk.allow("plugin", "shop", "owner")
+    await rig.look()
+    assert rig.texts()[-1].endswith("_Trusted meanwhile_")
+
+
+async def test_changed_tools_are_approved_as_the_card_showed_them_or_not_at_all(rig: Rig) -> None:
+    rig.servers.digest = "c" * 64
+    await rig.look()
+    assert "the changed tools of the MCP server `shop`" in rig.texts()[0]
+    rig.servers.digest = "d" * 64
+    assert (await rig.cards.answer(await rig.open(), "slack:ada", "Ada", allow=True))[0] is False
+    assert rig.servers.approved == []
+    assert (await rig.cards.answer(await rig.open(), "slack:ada", "Ada", allow=True))[0] is True
+    assert rig.servers.approved == [f"shop {'d' * 64}"]
+
+
+async def test_a_project_with_skills_is_one_card_and_few_cards_are_open_at_once(rig: Rig) -> None:
+    rig.has("a", kind="project", name="/work")
+    skills = [
+        Candidate("skill", f"s{n}", "b" * 64, f"/work/.claude/skills/s{n}", "x") for n in range(9)
+    ]
+    rig.there += skills
+    await rig.look()
+    assert len(rig.texts()) == 1
+    rig.there = [
+        Candidate("skill", f"s{n}", "b" * 64, f"/named/s{n}", "x") for n in range(MOST + 3)
+    ]
+    await rig.look()
+    asked = [text for text in rig.texts() if "Trust the skill `" in text]
+    assert len(asked) == MOST
+
+
+@pytest.mark.parametrize("written", [b"", b"[1]", b"{", b'[{"id": "x"}]'])
+async def test_a_list_of_cards_that_cannot_be_read_asks_anew(rig: Rig, written: bytes) -> None:
+    rig.has("a")
+    await rig.look()
+    (rig.root / "state" / "cards.json").write_bytes(written)
+    rig.begin()
+    await rig.look()
+    assert len(rig.texts()) == 2
+
+
+def test_only_buttons_of_these_cards_are_read_as_such() -> None:
+    assert parse_trust("trust:x") == ("x", True)
+    assert parse_trust("leave:x") == ("x", False)
+    for other in ("", "0:x", "run:x", "again:x", "xtrust:"):
+        assert parse_trust(other) is None
