@@ -69,11 +69,16 @@ class AgentParts:
     folders: Folders  # of checkpoints
     tidying: Tidying | None  # of what is remembered
     skills: Skills
-    skipped: tuple[str, ...]  # tools of other packages, a line for each
+    tools_skipped: tuple[str, ...]  # of other packages, a line for each
     server_file: Candidates  # a workspace's file of MCP servers, while it waits to be trusted
     hooks: HookRoom | None = None
     servers: McpServers | None = None  # None: none is configured
     brought: Brought | None = None  # by plugins
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """What other packages bring and is broken, a line for each."""
+        return (*self.tools_skipped, *(() if self.hooks is None else self.hooks.skipped))
 
     @property
     def plugins(self) -> Plugins | None:

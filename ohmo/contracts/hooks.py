@@ -3,9 +3,9 @@ asked before a tool runs may say."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from channels.record import record
 from ohmo.contracts.agent import Event
@@ -23,6 +23,7 @@ HookEvent = Literal[
     "subagent_end",
 ]
 OWN_FILE = "hooks.yaml"  # in the home
+GROUP = "ohmo.hooks"  # of entry points of other packages
 PROJECT_FILES = (".ohmo/hooks.yaml", ".claude/settings.json", ".claude/settings.local.json")
 EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
 
@@ -60,6 +61,21 @@ class HookWord:
     by: str = ""
 
 
+@record
+class PythonHook:
+    """One that an installed package brings, its constant ``HOOK`` under the entry points
+    ``ohmo.hooks``. ``run`` is handed the event as docs/hooks.md describes it, a copy, in a thread
+    of its own; it returns the answer described there, or None: go on. What it raises is trouble.
+    ``match`` and ``condition`` as ``match`` and ``if`` of the file; ``timeout`` in seconds."""
+
+    name: str
+    on: tuple[HookEvent, ...]
+    run: Callable[[dict[str, Any]], Mapping[str, Any] | None]
+    match: str = "*"
+    condition: str = ""
+    timeout: float = 5.0
+
+
 class Hooks(Protocol):
     def none_in(self, cwd: Path, /) -> bool:
         """Cheap: nobody has to be asked about work in this folder."""
@@ -80,6 +96,11 @@ class HookRoom(Hooks, Protocol):
     @property
     def dropped(self) -> int:
         """Events that nobody was told of."""
+        ...
+
+    @property
+    def skipped(self) -> Sequence[str]:
+        """Hooks of other packages, a line for each that is broken."""
         ...
 
     def hear(self, thread: str, event: Event) -> None:

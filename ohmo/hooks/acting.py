@@ -18,7 +18,8 @@ from ohmo.contracts.hooks import Hooked
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.provider import AskOnce, ModelRequest, Payer, Section
 from ohmo.hooks.answer import Raw
-from ohmo.hooks.hook import SHELL, Endpoint, Hook, Program, Prompt
+from ohmo.hooks.hook import SHELL, Endpoint, Hook, Program, Prompt, Python
+from ohmo.hooks.packages import Threads
 from ohmo.hooks.payload import file_of, filled, told
 from ohmo.lifecycle import within
 from ohmo.processes.job import Command, JobEnded, ProcessRunner, Stream, child_environment
@@ -59,6 +60,7 @@ class Acting:
         self._environ = environ
         self._asking = asking
         self._processes = processes or ProcessRunner(grace=GRACE)
+        self._threads = Threads()
 
     async def act(self, hook: Hook, what: Hooked) -> Raw:
         """Raises nothing that has to do with the hook."""
@@ -70,6 +72,9 @@ class Acting:
                     return await within(hook.timeout, self._post(hook, hook.action, what))
                 case Prompt(text):
                     return await within(hook.timeout, self._ask(filled(text, hook, what), what))
+                case Python():
+                    event = json.dumps(told(hook, what))
+                    return await self._threads.run(hook, hook.action, event)
         except TimeoutError:
             return Raw(problem=f"it did not answer within {hook.timeout:g} s")
         except (OSError, aiohttp.ClientError, ValueError) as error:

@@ -11,6 +11,7 @@ from ohmo.contracts.trust import Trusts
 from ohmo.hooks.acting import Acting, Asking
 from ohmo.hooks.desk import HookDesk, Present
 from ohmo.hooks.files import Brought, HookFiles, Tell, no_plugins
+from ohmo.hooks.packages import packaged
 
 
 def build(
@@ -31,5 +32,7 @@ def build(
 
     trusts, tell, begins, *brought = files
     acting = Acting(home / "spill" / "hooks", environ, Asking(*asking))
-    standing = HookFiles(home, trusts, tell, begins=begins, brought=next(iter(brought), no_plugins))
+    lent = next(iter(brought), no_plugins)
+    packages = packaged()
+    standing = HookFiles(home, trusts, tell, begins=begins, brought=lent, packaged=packages)
     return HookDesk(standing, acting, find, redact)

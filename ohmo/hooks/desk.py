@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,6 +59,10 @@ class HookDesk:
         self._waiting: asyncio.Queue[Hooked] = asyncio.Queue(WAITING)
         self._sessions = Recent[str, str](_SESSIONS)
         self.dropped = 0
+
+    @property
+    def skipped(self) -> Sequence[str]:
+        return self._files.packaged.broken
 
     def none_in(self, _: Path) -> bool:
         return False

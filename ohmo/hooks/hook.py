@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Literal
+from typing import Any, Literal
 
 from channels.record import record
 from ohmo.contracts.hooks import HookEvent
@@ -38,7 +38,15 @@ class Prompt:
     text: str
 
 
-Action = Program | Endpoint | Prompt
+@record
+class Python:
+    """``run`` of an installed package; ``spec``: where it stands there."""
+
+    run: Callable[[dict[str, Any]], Mapping[str, Any] | None]
+    spec: str
+
+
+Action = Program | Endpoint | Prompt | Python
 
 
 @record
@@ -63,7 +71,7 @@ class Hook:
         return self.dialect == "own" or (self.dialect == "seed" and self.may_block)
 
     @property
-    def type(self) -> Literal["command", "http", "prompt"]:
+    def type(self) -> Literal["command", "http", "prompt", "python"]:
         match self.action:
             case Program():
                 return "command"
@@ -71,6 +79,8 @@ class Hook:
                 return "http"
             case Prompt():
                 return "prompt"
+            case Python():
+                return "python"
 
     @property
     def does(self) -> str:
@@ -82,6 +92,8 @@ class Hook:
                 return url
             case Prompt(text):
                 return text
+            case Python(_, spec):
+                return spec
 
 
 SHELL = ("/bin/sh", "-c")
