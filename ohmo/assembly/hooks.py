@@ -16,7 +16,7 @@ from ohmo.assembly.agent import redactor
 from ohmo.assembly.deps import Deps
 from ohmo.assembly.plugins import Brought
 from ohmo.contracts.agent import Event
-from ohmo.contracts.hooks import GROUP, OWN_FILE, PROJECT_FILES, Hooked, HookRoom, HookWord
+from ohmo.contracts.hooks import GROUP, OWN_FILE, PROJECT_FILES, Hooked, HookRoom, HookWord, Inquire
 from ohmo.contracts.provider import AskOnce
 from ohmo.contracts.trust import Candidate
 from ohmo.discovery import load
@@ -95,9 +95,9 @@ class HooksOnDemand:
 
 
 def build_hook_room(
-    deps: Deps, model: Model, ask: AskOnce, brought: Brought | None
+    deps: Deps, model: Model, ask: AskOnce, brought: Brought | None, inquire: Inquire
 ) -> HookRoom | None:
-    """None: the house starts without."""
+    """``inquire``: asks an agent. None: the house starts without."""
     config, store = deps.config, deps.store
     if config.safe:
         return None
@@ -111,7 +111,7 @@ def build_hook_room(
 
     def make(begins: bool) -> HookRoom:
         build = cast("Callable[..., HookRoom]", load("ohmo.hooks.building:build"))
-        asking = (ask, model.models[0])
+        asking = (ask, model.models, inquire)
         environ = deps.environment.commands
         more = () if brought is None else (brought.hooks,)
         files = (store, deps.notices.tell, begins, *more)

@@ -167,7 +167,7 @@ async def build_house(
         memory=build_memory(config, environment.commands, environment.clock),
         skills=build_skills(config, environment.commands, store, brought),
         folders=build_folders(config, environment.commands, store, environment.ambient),
-        hooks=build_hook_room(deps, model, ask, brought),
+        hooks=partial(build_hook_room, deps, model, ask, brought),
         brought=brought,
     )
     await agent.policies.projects.refresh()

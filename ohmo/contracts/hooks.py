@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, get_args
 from channels.record import record
 from ohmo.contracts.agent import Event
 from ohmo.contracts.messages import Json, ToolCall, ToolResult
+from ohmo.contracts.tool import Standing
 from ohmo.contracts.trust import Candidate
 
 HookEvent = Literal[
@@ -46,19 +47,22 @@ class Hooked:
     mode: str = "default"
     detail: str = ""
     text: str = ""  # what the turn answered
+    role: Standing = "user"  # of the person; of what is only observed none is known
 
 
 @record
 class HookWord:
     """What all hooks together say of a call. ``block``: why it is not run; ``ask``: why a person
     decides, whatever the rules say; ``arguments``: those it is judged and run with, None: the
-    model's own; ``context``: what the model is told beside the result; ``by``: who said it."""
+    model's own; ``context``: what the model is told beside the result; ``by``: who said it;
+    ``looked``: agents that let it go on."""
 
     block: str = ""
     ask: str = ""
     arguments: Mapping[str, Json] | None = None
     context: tuple[str, ...] = ()
     by: str = ""
+    looked: tuple[str, ...] = ()
 
 
 @record
@@ -74,6 +78,13 @@ class PythonHook:
     match: str = "*"
     condition: str = ""
     timeout: float = 5.0
+
+
+class Inquire(Protocol):
+    """A small agent looks into what ``text`` says, in the folder where ``what`` happened, with
+    tools that only read, and answers; ``seconds``: it has. Raises OhmoError."""
+
+    async def __call__(self, text: str, model: str, what: Hooked, seconds: float) -> str: ...
 
 
 class Hooks(Protocol):

@@ -14,7 +14,7 @@ import aiohttp
 
 from channels.record import record
 from ohmo.contracts.errors import OhmoError
-from ohmo.contracts.hooks import Hooked
+from ohmo.contracts.hooks import Hooked, Inquire
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.provider import AskOnce, ModelRequest, Payer, Section
 from ohmo.hooks.answer import Raw
@@ -39,10 +39,19 @@ _ROLE = Section(
 
 @record
 class Asking:
-    """``model``: the smallest there is."""
+    """``models``: those of the profile, the smallest first. ``inquire``: asks an agent."""
 
     ask: AskOnce
-    model: str
+    models: tuple[str, ...]
+    inquire: Inquire
+
+    def model(self, hook: Hook, named: str) -> str:
+        """An imported hook's, where the profile has it. Raises OhmoError."""
+        if named in self.models:
+            return named
+        if named and hook.dialect != "claude":
+            raise OhmoError(f"the profile has no model {named}")
+        return self.models[0]
 
 
 class Acting:
@@ -70,8 +79,8 @@ class Acting:
                     return await self._run(hook, hook.action, what)
                 case Endpoint():
                     return await within(hook.timeout, self._post(hook, hook.action, what))
-                case Prompt(text):
-                    return await within(hook.timeout, self._ask(filled(text, hook, what), what))
+                case Prompt():
+                    return await within(hook.timeout, self._ask(hook, hook.action, what))
                 case Python():
                     event = json.dumps(told(hook, what))
                     return await self._threads.run(hook, hook.action, event)
@@ -80,7 +89,7 @@ class Acting:
         except (OSError, aiohttp.ClientError, ValueError) as error:
             return Raw(problem=f"it cannot be asked ({type(error).__name__}: {error})")
         except OhmoError as error:
-            return Raw(problem=f"the model cannot be asked ({error})")
+            return Raw(problem=f"no model answers it ({error})")
 
     async def _run(self, hook: Hook, program: Program, what: Hooked) -> Raw:
         if not what.cwd.is_dir():
@@ -141,11 +150,15 @@ class Acting:
                 return Raw(problem=f"it answered with HTTP status {response.status}")
             return Raw(body.decode("utf-8", "replace"))
 
-    async def _ask(self, text: str, what: Hooked) -> Raw:
+    async def _ask(self, hook: Hook, prompt: Prompt, what: Hooked) -> Raw:
         if self._asking is None:
             return Raw(problem="there is no model here to ask")
+        text = filled(prompt.text, hook, what)
+        model = self._asking.model(hook, prompt.model)
+        if prompt.agent:
+            return Raw(await self._asking.inquire(text, model, what, hook.timeout))
         request = ModelRequest(
-            model=self._asking.model,
+            model=model,
             system=(_ROLE,),
             tools=(),
             steps=(UserStep((Text(text),), "house", "message"),),

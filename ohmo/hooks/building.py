@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
-from ohmo.contracts.hooks import HookRoom
+from ohmo.contracts.hooks import HookRoom, Inquire
 from ohmo.contracts.provider import AskOnce
 from ohmo.contracts.trust import Trusts
 from ohmo.hooks.acting import Acting, Asking
@@ -17,14 +17,14 @@ from ohmo.hooks.packages import packaged
 def build(
     home: Path,
     environ: Mapping[str, str],
-    asking: tuple[AskOnce, str],
+    asking: tuple[AskOnce, tuple[str, ...], Inquire],
     present: Callable[[str], Awaitable[tuple[str, Path] | None]],
     redact: Callable[[str], str],
     files: tuple[Trusts, Tell, bool] | tuple[Trusts, Tell, bool, Brought],
 ) -> HookRoom:
-    """``asking``: the chain and the smallest model of it. ``present``: session and folder of a
-    thread. ``files``: what is trusted, whom to tell, whether it is made with the house, and what
-    plugins bring."""
+    """``asking``: the chain, its models, the smallest first, and an agent. ``present``: session and
+    folder of a thread. ``files``: what is trusted, whom to tell, whether it is made with the house,
+    and what plugins bring."""
 
     async def find(thread: str) -> Present | None:
         found = await present(thread)

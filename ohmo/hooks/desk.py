@@ -24,6 +24,7 @@ from ohmo.lifecycle import failure_of
 log = structlog.get_logger("ohmo.hooks")
 WAITING = 256  # events that nobody waits for
 AT_ONCE = 4
+_CALLS = 256  # of which is known what was said of them
 _SESSIONS = 4096  # of which is known that they began
 
 
@@ -58,6 +59,7 @@ class HookDesk:
         self._redact = redact
         self._waiting: asyncio.Queue[Hooked] = asyncio.Queue(WAITING)
         self._sessions = Recent[str, str](_SESSIONS)
+        self._said = Recent[str, tuple[Hooked, tuple[Hook, ...], HookWord]](_CALLS)
         self.dropped = 0
 
     @property
@@ -72,13 +74,23 @@ class HookDesk:
 
     async def before(self, what: Hooked) -> HookWord:
         """One after the other, each with what the last one made of the call; the first block ends
-        it. Raises StoreError."""
+        it. What let it go on is not asked again about the same when a person has answered. Raises
+        StoreError."""
         standing = await self._files.of(what.cwd)
         if standing.broken:
             return HookWord(f"{standing.broken}; no tool runs until it is mended", by=OWN_FILE)
+        known = self._said.get(what.call.id) if what.call is not None else None
+        if known is not None and known[:2] == (what, standing.hooks):
+            return known[2]
+        word = await self._asked(what, standing.hooks)
+        if what.call is not None and not word.block:
+            self._said[what.call.id] = (what, standing.hooks, word)
+        return word
+
+    async def _asked(self, what: Hooked, hooks: tuple[Hook, ...]) -> HookWord:
         word, by = HookWord(), ""
         call = what.call
-        for hook in standing.hooks:
+        for hook in hooks:
             what = replace(what, call=call)
             if not concerns(hook, what):
                 continue
@@ -93,7 +105,9 @@ class HookDesk:
             if said.ask or said.arguments is not None:
                 by = f"{by}, {hook.name}" if by else hook.name
             ask = word.ask or (f"{hook.name}: {said.ask}" if said.ask else "")
+            looked = (hook.name,) if hook.type == "agent" else ()
             word = replace(word, ask=ask, context=(*word.context, *context), by=by)
+            word = replace(word, looked=(*word.looked, *looked))
         return word
 
     def observe(self, what: Hooked) -> None:

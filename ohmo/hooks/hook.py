@@ -35,7 +35,11 @@ class Endpoint:
 
 @record
 class Prompt:
+    """``model``: empty: the smallest. ``agent``: it may look into files before it answers."""
+
     text: str
+    model: str = ""
+    agent: bool = False
 
 
 @record
@@ -71,14 +75,14 @@ class Hook:
         return self.dialect == "own" or (self.dialect == "seed" and self.may_block)
 
     @property
-    def type(self) -> Literal["command", "http", "prompt", "python"]:
+    def type(self) -> Literal["command", "http", "prompt", "agent", "python"]:
         match self.action:
             case Program():
                 return "command"
             case Endpoint():
                 return "http"
             case Prompt():
-                return "prompt"
+                return "agent" if self.action.agent else "prompt"
             case Python():
                 return "python"
 
