@@ -76,6 +76,10 @@ class HooksOnDemand:
     def hear(self, thread: str, event: Event) -> None:
         self._now().hear(thread, event)
 
+    def left(self, thread: str) -> None:
+        if self._room is not None:
+            self._room.left(thread)
+
     async def candidates(self, folder: Path) -> list[Candidate]:
         return [] if self.none_in(folder) else await self._now().candidates(folder)
 

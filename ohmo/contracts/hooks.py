@@ -118,6 +118,10 @@ class HookRoom(Hooks, Protocol):
         """From a running turn."""
         ...
 
+    def left(self, thread: str) -> None:
+        """Somebody ended what was said there, and may have begun another session."""
+        ...
+
     async def run(self) -> None:
         """Until cancelled: tells those that nobody waits for."""
         ...

@@ -133,6 +133,9 @@ class HookDesk:
                 return
         self.observe(what)
 
+    def left(self, thread: str) -> None:
+        self.observe(Hooked("session_end", "", thread, Path(), detail="clear"))
+
     async def run(self) -> None:
         """Until cancelled: tells the observers, ``AT_ONCE`` events at a time."""
         width = asyncio.Semaphore(AT_ONCE)
@@ -154,21 +157,24 @@ class HookDesk:
 
     async def _placed(self, what: Hooked) -> list[Hooked]:
         """With session and folder, where the event did not bring them; the first turn of a session
-        begins it, and ends the one before it there."""
+        begins it, and ends the one before it there, unless that was left before."""
         if what.session:
             return [what]
         found = await self._present(what.thread)
         if found is None:
             return []
         what = replace(what, session=found.session, cwd=found.cwd)
-        if what.event != "session_start":
-            return [what]
         last = self._sessions.get(what.thread)
+        if what.event == "session_end" and last and last != found.session:
+            self._sessions[what.thread] = ""
+            return [replace(what, session=last)]
+        if what.event != "session_start":
+            return [] if what.event == "session_end" else [what]
         if last == found.session:
             return []
         self._sessions[what.thread] = found.session
         start = replace(what, detail="startup" if last is None else "clear")
-        if last is None:
+        if not last:
             return [start]
         return [replace(what, event="session_end", session=last, detail="clear"), start]
 

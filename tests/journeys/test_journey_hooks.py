@@ -277,6 +277,29 @@ async def test_an_agent_that_hangs_or_comes_to_no_end_blocks_and_stop_ends_it(
         assert not (home.work / "made").exists()
 
 
+async def test_the_end_of_a_session_is_told_when_somebody_ends_it(tmp_path: Path) -> None:
+    text = "import json,sys; e = json.load(sys.stdin); open('log', 'a').write(e['event'] + ' ' + e['session'] + '\\n')"
+    async with keyboard(tmp_path, ModelServer(), running=False) as home:
+        write(home, hook("ends", text, on=["session_start", "session_end"], timeout=10))
+        await home.daemon.start()
+        log = home.work / "log"
+
+        async def told() -> bool:
+            lines = log.read_text().splitlines() if log.exists() else []
+            return [line.split()[0] for line in lines] == ["session_start", "session_end"][:wanted]
+
+        wanted = 1
+        assert (await home.ohmo("-p", "hello")).code == 0
+        await until("it is told that a session begins", told)
+        assert (await home.ohmo("--continue", "-p", "/stop")).code == 0
+        assert await told()
+        assert (await home.ohmo("--continue", "-p", "/new")).code == 0
+        wanted = 2
+        await until("it is told that the session ended, before anybody speaks again", told)
+        began, ended = log.read_text().splitlines()
+        assert began.split()[1] == ended.split()[1]
+
+
 async def test_one_command_without_a_daemon_asks_the_hooks_too(tmp_path: Path) -> None:
     server = ModelServer(
         [Turn(calls=(Call("Bash", {"command": "git push --force"}),)), Turn(text="no")]

@@ -412,15 +412,24 @@ async def test_sessions_and_turns_are_told_once_each(tmp_path: Path) -> None:
     await turn("t2", 3)
     room.present = Present("thread.7", room.work)
     await turn("t3", 6)
+    room.desk.left("thread")  # somebody only said /stop
+    room.present = Present("thread.9", room.work)
+    room.desk.left("thread")
+    room.desk.left("thread")
+    await until(lambda: "end thread.7" in (room.work / "log").read_text())
+    await turn("t4", 9)
     running.cancel()
     await asyncio.wait([running])
     assert sorted((room.work / "log").read_text().splitlines()) == [
         "session_end thread.0 clear",
+        "session_end thread.7 clear",
         "session_start thread.0 startup",
         "session_start thread.7 clear",
+        "session_start thread.9 clear",
         "turn_end thread.0 answered",
         "turn_end thread.0 answered",
         "turn_end thread.7 answered",
+        "turn_end thread.9 answered",
     ]
 
 
