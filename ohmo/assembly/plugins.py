@@ -21,6 +21,7 @@ from ohmo.processes.job import child_environment
 from ohmo.skills.shelf import Place
 
 _KNOWN = 64  # plugins whose hooks were read
+SERVERS = 32  # of one plugin, as of one file
 
 
 class Brought:
@@ -45,7 +46,8 @@ class Brought:
             if not plugin.hooks:
                 continue
             if plugin.digest not in self._hooks:
-                self._hooks[plugin.digest] = _hooks_in(plugin, copy).hooks
+                read = await asyncio.to_thread(_hooks_in, plugin, copy)
+                self._hooks[plugin.digest] = read.hooks
             found += self._hooks[plugin.digest]
         return tuple(found)
 
@@ -74,7 +76,8 @@ class Brought:
         found: list[Any] = []
         notes: list[str] = []
         for plugin, copy in self.plugins.trusted:
-            endpoints, lines = _servers_in(plugin, copy, self._config, self._environ)
+            where = (plugin, copy, self._config, self._environ)
+            endpoints, lines = await asyncio.to_thread(_servers_in, *where)
             found += endpoints
             notes += lines
         if found:
@@ -133,7 +136,10 @@ def _servers_in(
         endpoints, lines = read(text, where)
         found += endpoints
         notes += lines
-    return found, notes
+    if len(found) > SERVERS:
+        rest = f"the first {SERVERS} count"
+        notes.append(f"plugin {plugin.name}: it brings {len(found)} MCP servers; {rest}")
+    return found[:SERVERS], notes
 
 
 def _given(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:

@@ -27,9 +27,10 @@ from ohmo.contracts.provider import ModelRequest, Reply
 from ohmo.contracts.trust import Kind, Trust
 from ohmo.hooks.acting import Acting, Asking
 from ohmo.hooks.answer import Raw, read
-from ohmo.hooks.desk import WAITING, HookDesk, Present
+from ohmo.hooks.desk import WAITING, HookDesk, Present, say
 from ohmo.hooks.files import HookFiles
 from ohmo.hooks.hook import Hook, Program
+from ohmo.hooks.plugin import hooks_in
 
 CALL = ToolCall("t.1", "Bash", {"command": "ls"}, "")
 
@@ -73,12 +74,12 @@ class Room:
         self.files = HookFiles(self.home, trusts or Trusting(), self._tell)
         self.present = Present("thread.0", self.work)
         environ = {"PATH": os.environ["PATH"], "SECRET_KEY": "sk-1", "TOKEN": "t0k"}
-        acting = Acting(
+        self.acting = Acting(
             self.home / "spill" / "hooks",
             environ,
             Asking(self._ask, ("small", "large"), self._inquire),
         )
-        self.desk = HookDesk(self.files, acting, self._present, str)
+        self.desk = HookDesk(self.files, self.acting, self._present, str)
 
     def write(self, *hooks: dict[str, Any]) -> None:
         (self.home / "hooks.yaml").write_text(yaml.safe_dump({"hooks": list(hooks)}))
@@ -282,6 +283,49 @@ async def test_an_endpoint_is_posted_the_event_and_named_variables_only(tmp_path
     finally:
         await runner.cleanup()
     assert "cannot be asked" in (await room.desk.before(room.what())).block
+
+
+@pytest.mark.parametrize("whose", ["owner", "plugin", "project"])
+@pytest.mark.parametrize("shape", ["own", "claude"])
+async def test_variables_of_the_house_go_to_addresses_of_its_owner_alone(
+    whose: str, shape: str, tmp_path: Path
+) -> None:
+    posted: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        posted.append(request.headers["Authorization"])
+        return web.json_response({})
+
+    application = web.Application()
+    application.router.add_post("/", answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
+        row = {"type": "http", "url": url, "headers": {"Authorization": "Bearer ${TOKEN}$TOKEN"}}
+        own = {"hooks": [{"name": "far", "on": "pre_tool_use", **row, "env": ["TOKEN"]}]}
+        handler = {**row, "allowedEnvVars": ["TOKEN"]}
+        claude = {"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [handler]}]}}
+        text = json.dumps(own if shape == "own" else claude)
+        trusts = Trusting()
+        room = Room(tmp_path, trusts=trusts)
+        if whose == "owner":
+            (room.home / "hooks.yaml").write_text(text)
+            await room.desk.before(room.what())
+        elif whose == "plugin":
+            (hook,) = hooks_in("shop", {"hooks.yaml": text}, str(tmp_path)).hooks
+            await say(room.acting, hook, room.what())
+        else:
+            name = ".ohmo/hooks.yaml" if shape == "own" else ".claude/settings.json"
+            (room.work / name).parent.mkdir()
+            (room.work / name).write_text(text)
+            (waiting,) = await room.files.candidates(room.work)
+            await trusts.allow("hook", str(room.work), waiting.digest, "ada")
+            await room.desk.before(room.what())
+    finally:
+        await runner.cleanup()
+    assert posted == ["Bearer t0kt0k" if whose == "owner" else "Bearer"]
 
 
 async def test_a_prompt_asks_the_smallest_model_once_filled_and_paid_by_the_turn(

@@ -335,3 +335,18 @@ async def test_bad_settings_are_one_line_and_cannot_be_allowed(
 def test_the_bytes_need_to_be_text() -> None:
     with pytest.raises(ValueError, match="not UTF-8 text at byte 0"):
         read(b"\xff", Path("/x"))
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o700, 0o755])
+async def test_what_was_allowed_holds_without_its_file_whether_that_may_be_run_or_not(
+    scene: Scene, mode: int
+) -> None:
+    """That is a part of the content, which the copy has too."""
+    scene.file.write_text(yaml.safe_dump(BASE))
+    scene.file.chmod(mode)
+    await scene.allows(BASE)
+    scene.file.unlink()
+    scene.begin()
+    await scene.settings.refresh()
+    (held,) = scene.settings.over(scene.project)
+    assert (held.lost, held.deny) == ("", ("Bash(git push:*)",))
