@@ -251,7 +251,7 @@ async def test_what_is_used_is_a_copy_of_what_was_trusted(rig: Rig) -> None:
 
 
 async def test_a_copy_that_is_laid_anew_leaves_what_is_in_use_as_it_is(rig: Rig) -> None:
-    """A program of it that reads on, and works in its folder, meets neither half a file nor none."""
+    """A program of it reads on what it began with, and keeps the folder it works in."""
     plugin(rig.root)
     await rig.only()
     await rig.desk.allow("plugin", "shop", "ada")
