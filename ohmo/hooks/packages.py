@@ -9,6 +9,7 @@ import json
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import EntryPoint
 from typing import cast
 
@@ -18,6 +19,7 @@ from ohmo.discovery import from_packages
 from ohmo.hooks.answer import Raw
 from ohmo.hooks.hook import MOST, Hook, Python
 from ohmo.hooks.matching import wrong_condition, wrong_names
+from ohmo.lifecycle import outcome
 
 HANGING = 4  # threads of one hook that passed their deadline; with so many it is asked no more
 _LARGEST = 128 * 1024  # characters of an answer
@@ -37,11 +39,12 @@ def packaged(points: Iterable[EntryPoint] | None = None) -> Packaged:
     hooks: list[Hook] = []
     broken = list(found.broken)
     for name, each in found.found.items():
-        try:
-            hooks.append(_hook(name, cast("PythonHook", each)))
-        except Exception as error:  # noqa: BLE001 - a stranger's object may hold anything
-            line = " ".join(f"{type(error).__name__}: {error}".split())
-            broken.append(f"{GROUP}: the hook {name} of another package is skipped: {line}")
+        hook = outcome(partial(_hook, name, cast("PythonHook", each)))
+        if isinstance(hook, Hook):
+            hooks.append(hook)
+            continue
+        line = " ".join(f"{type(hook).__name__}: {hook}".split())
+        broken.append(f"{GROUP}: the hook {name} of another package is skipped: {line}")
     return Packaged(tuple(hooks), tuple(broken))
 
 
@@ -107,11 +110,16 @@ class Threads:
 
 
 def _said(action: Python, event: str) -> Raw:
-    try:
+    def said() -> str:
         answer = action.run(json.loads(event))
-        text = "" if answer is None else json.dumps(dict(answer))
-    except BaseException as error:  # noqa: BLE001 - a stranger's code: SystemExit is an answer too
-        return Raw(problem=f"it failed ({type(error).__name__}: {error})"[:500])
+        return "" if answer is None else json.dumps(dict(answer))
+
+    try:
+        text = outcome(said)
+    except SystemExit as error:
+        text = error
+    if not isinstance(text, str):
+        return Raw(problem=f"it failed ({type(text).__name__}: {text})"[:500])
     if len(text) > _LARGEST:
         return Raw(problem=f"it answered more than {_LARGEST // 1024} KiB")
     return Raw(text)
