@@ -137,8 +137,8 @@ def _servers_in(
         found += endpoints
         notes += lines
     if len(found) > SERVERS:
-        rest = f"the first {SERVERS} count"
-        notes.append(f"plugin {plugin.name}: it brings {len(found)} MCP servers; {rest}")
+        brings = f"it brings {len(found)} MCP servers; the first {SERVERS} count"
+        notes.append(f"plugin {plugin.name}: {brings}")
     return found[:SERVERS], notes
 
 

@@ -142,7 +142,6 @@ class Inquirer:
         tools = tuple(
             replace(spec, deferred=False) for spec in self._toolbox.specs() if spec.name in TOOLS
         )
-        payer = Payer(what.turn, what.thread, what.person, session=what.session)
         request = ModelRequest(
             model=model,
             system=(_ROLE,),
@@ -151,7 +150,7 @@ class Inquirer:
             max_output=_ANSWER,
             effort=None,
             purpose="hook",
-            payer=payer,
+            payer=Payer(what.turn, what.thread, what.person, session=what.session),
         )
         ledger = _Memory(request, _context(what, tools, seconds))
         looks = 0
