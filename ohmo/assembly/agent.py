@@ -24,7 +24,7 @@ from ohmo.config.load import Config
 from ohmo.context.rules import repository_of
 from ohmo.context.window import request_tokens
 from ohmo.contracts.cron import JobTools
-from ohmo.contracts.hooks import HookRoom
+from ohmo.contracts.hooks import HookRoom, Inquire
 from ohmo.contracts.mcp import McpServers
 from ohmo.contracts.provider import AskOnce, Call
 from ohmo.contracts.store import Store
@@ -32,6 +32,7 @@ from ohmo.contracts.tool import Toolbox
 from ohmo.contracts.trust import Trusts
 from ohmo.discovery import load, scan
 from ohmo.engine.executor import Executor, nothing_before
+from ohmo.engine.inquiry import Inquirer
 from ohmo.engine.loop import Engine, Reasoner, nothing_after
 from ohmo.logs.redaction import Redactor
 from ohmo.memory.desk import Memory, MemorySettings
@@ -69,11 +70,16 @@ class AgentParts:
     folders: Folders  # of checkpoints
     tidying: Tidying | None  # of what is remembered
     skills: Skills
-    skipped: tuple[str, ...]  # tools of other packages, a line for each
+    tools_skipped: tuple[str, ...]  # of other packages, a line for each
     server_file: Candidates  # a workspace's file of MCP servers, while it waits to be trusted
     hooks: HookRoom | None = None
     servers: McpServers | None = None  # None: none is configured
     brought: Brought | None = None  # by plugins
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """What other packages bring and is broken, a line for each."""
+        return (*self.tools_skipped, *(() if self.hooks is None else self.hooks.skipped))
 
     @property
     def plugins(self) -> Plugins | None:
@@ -138,7 +144,7 @@ def build_agent(
     memory: Memory | None = None,
     skills: Skills,
     folders: Folders,
-    hooks: HookRoom | None = None,
+    hooks: Callable[[Inquire], HookRoom | None],
     brought: Brought | None = None,
     walled: Walled,
 ) -> AgentParts:
@@ -167,6 +173,7 @@ def build_agent(
     tools, skipped = with_strangers(load_tools(bench), bench, () if config.safe else None)
     toolbox = catalogue(tools, servers)
     gate = LayeredGate(policies.judging, store.grants)
+    room = hooks(Inquirer(ask, toolbox, gate, redactor(config)))
     turns = around_turns(config, folders, host.home)
     executor = Executor(
         toolbox,
@@ -175,13 +182,13 @@ def build_agent(
         failpoint=failpoint,
         redact=redactor(config),
         before=nothing_before if turns is None else turns.before,
-        hooks=hooks,
+        hooks=room,
     )
     reasoner = Reasoner(call, failpoint=failpoint)
     after = nothing_after if turns is None else turns.after
     engine = Engine(reasoner, executor, max_steps=config.limits.max_steps, after=after)
     waiting = waiting_servers(config, bench, store, servers)
-    more = (_tidying(config, model, ask, memory), skills, skipped, waiting, hooks, servers, brought)
+    more = (_tidying(config, model, ask, memory), skills, skipped, waiting, room, servers, brought)
     return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, *more)
 
 

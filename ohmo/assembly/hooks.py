@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import cast
 
@@ -15,7 +16,7 @@ from ohmo.assembly.agent import redactor
 from ohmo.assembly.deps import Deps
 from ohmo.assembly.plugins import Brought
 from ohmo.contracts.agent import Event
-from ohmo.contracts.hooks import OWN_FILE, PROJECT_FILES, Hooked, HookRoom, HookWord
+from ohmo.contracts.hooks import GROUP, OWN_FILE, PROJECT_FILES, Hooked, HookRoom, HookWord, Inquire
 from ohmo.contracts.provider import AskOnce
 from ohmo.contracts.trust import Candidate
 from ohmo.discovery import load
@@ -35,6 +36,7 @@ class HooksOnDemand:
         self._deps = deps
         self._brought = brought
         self._make = make
+        self._packages = bool(entry_points(group=GROUP))
         self._made = asyncio.Event()
         self._room: HookRoom | None = None
         if not self.none_in(deps.config.workspace):
@@ -49,7 +51,9 @@ class HooksOnDemand:
     def none_in(self, cwd: Path) -> bool:
         own = self._deps.config.home.root / OWN_FILE
         files = (own, *(cwd / name for name in PROJECT_FILES))
-        if self._room is not None or (self._brought is not None and self._brought.plugins.any()):
+        if self._room is not None or self._packages:
+            return False
+        if self._brought is not None and self._brought.plugins.any():
             return False
         # Raises nothing, wherever a project's links lead.
         return not any(map(os.path.lexists, files))
@@ -57,6 +61,10 @@ class HooksOnDemand:
     @property
     def dropped(self) -> int:
         return 0 if self._room is None else self._room.dropped
+
+    @property
+    def skipped(self) -> Sequence[str]:
+        return () if self._room is None else self._room.skipped
 
     async def before(self, what: Hooked) -> HookWord:
         return await self._now().before(what)
@@ -67,6 +75,10 @@ class HooksOnDemand:
 
     def hear(self, thread: str, event: Event) -> None:
         self._now().hear(thread, event)
+
+    def left(self, thread: str) -> None:
+        if self._room is not None:
+            self._room.left(thread)
 
     async def candidates(self, folder: Path) -> list[Candidate]:
         return [] if self.none_in(folder) else await self._now().candidates(folder)
@@ -87,9 +99,9 @@ class HooksOnDemand:
 
 
 def build_hook_room(
-    deps: Deps, model: Model, ask: AskOnce, brought: Brought | None
+    deps: Deps, model: Model, ask: AskOnce, brought: Brought | None, inquire: Inquire
 ) -> HookRoom | None:
-    """None: the house starts without."""
+    """``inquire``: asks an agent. None: the house starts without."""
     config, store = deps.config, deps.store
     if config.safe:
         return None
@@ -103,7 +115,7 @@ def build_hook_room(
 
     def make(begins: bool) -> HookRoom:
         build = cast("Callable[..., HookRoom]", load("ohmo.hooks.building:build"))
-        asking = (ask, model.models[0])
+        asking = (ask, model.models, inquire)
         environ = deps.environment.commands
         more = () if brought is None else (brought.hooks,)
         files = (store, deps.notices.tell, begins, *more)

@@ -172,7 +172,7 @@ async def build_house(
         memory=build_memory(config, environment.commands, environment.clock),
         skills=build_skills(config, environment.commands, store, brought),
         folders=build_folders(config, environment.commands, store, environment.ambient),
-        hooks=build_hook_room(deps, model, ask, brought),
+        hooks=partial(build_hook_room, deps, model, ask, brought),
         brought=brought,
         walled=deps.walled,
     )
@@ -204,7 +204,13 @@ def _build(
     desk = _desk(deps, agent, status, pool, questions, clockwork, known, replaying, trust)
     again = asyncio.Event()
     full_auto = FullAuto(store, store, clock, agent.policies.mode)
-    intake = build_intake(deps, pool, clockwork, desk, again, questions, full_auto)
+
+    async def stopped(thread: str) -> None:
+        await pool.stopped(thread)
+        if agent.hooks is not None:
+            agent.hooks.left(thread)
+
+    intake = build_intake(deps, pool, clockwork, desk, again, questions, full_auto, stopped)
     deps.bus.subscribe(storing=pool.storing, stored=intake.hear)
     marks = deps.environment.marks(deps.config.home.root)
     followed = clockwork.scheduler.look_again

@@ -4,7 +4,7 @@ connected channels are spoken through."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from functools import partial
@@ -319,6 +319,7 @@ def build_intake(
     again: asyncio.Event,
     questions: OpenQuestions,
     full_auto: FullAuto,
+    stopped: Callable[[str], Awaitable[None]],
 ) -> Intake:
     environment = deps.environment
     connections = deps.connections
@@ -329,7 +330,7 @@ def build_intake(
             full_auto.begun()
 
     turns = Turns(
-        stopped=pool.stopped,
+        stopped=stopped,
         arrived=pool.arrived,
         chose=chose,
         drafted=connections.drafted,

@@ -28,6 +28,7 @@ from ohmo.skills.shelf import Place
 
 Plan = Callable[[Claim, Work], Awaitable[TurnPlan]]
 _KNOWN = 64  # plugins whose hooks were read
+SERVERS = 32  # of one plugin, as of one file
 
 
 class Brought:
@@ -52,7 +53,8 @@ class Brought:
             if not plugin.hooks:
                 continue
             if plugin.digest not in self._hooks:
-                self._hooks[plugin.digest] = _hooks_in(plugin, copy).hooks
+                read = await asyncio.to_thread(_hooks_in, plugin, copy)
+                self._hooks[plugin.digest] = read.hooks
             found += self._hooks[plugin.digest]
         return tuple(found)
 
@@ -81,7 +83,8 @@ class Brought:
         found: list[Any] = []
         notes: list[str] = []
         for plugin, copy in self.plugins.trusted:
-            endpoints, lines = _servers_in(plugin, copy, self._config, self._environ)
+            where = (plugin, copy, self._config, self._environ)
+            endpoints, lines = await asyncio.to_thread(_servers_in, *where)
             found += endpoints
             notes += lines
         if found:
@@ -160,7 +163,10 @@ def _servers_in(
         endpoints, lines = read(text, where)
         found += endpoints
         notes += lines
-    return found, notes
+    if len(found) > SERVERS:
+        brings = f"it brings {len(found)} MCP servers; the first {SERVERS} count"
+        notes.append(f"plugin {plugin.name}: {brings}")
+    return found[:SERVERS], notes
 
 
 def _given(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:

@@ -3,13 +3,14 @@ asked before a tool runs may say."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from channels.record import record
 from ohmo.contracts.agent import Event
 from ohmo.contracts.messages import Json, ToolCall, ToolResult
+from ohmo.contracts.tool import Standing
 from ohmo.contracts.trust import Candidate
 
 HookEvent = Literal[
@@ -23,6 +24,7 @@ HookEvent = Literal[
     "subagent_end",
 ]
 OWN_FILE = "hooks.yaml"  # in the home
+GROUP = "ohmo.hooks"  # of entry points of other packages
 PROJECT_FILES = (".ohmo/hooks.yaml", ".claude/settings.json", ".claude/settings.local.json")
 EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
 
@@ -45,19 +47,44 @@ class Hooked:
     mode: str = "default"
     detail: str = ""
     text: str = ""  # what the turn answered
+    role: Standing = "user"  # of the person; of what is only observed none is known
 
 
 @record
 class HookWord:
     """What all hooks together say of a call. ``block``: why it is not run; ``ask``: why a person
     decides, whatever the rules say; ``arguments``: those it is judged and run with, None: the
-    model's own; ``context``: what the model is told beside the result; ``by``: who said it."""
+    model's own; ``context``: what the model is told beside the result; ``by``: who said it;
+    ``looked``: agents that let it go on."""
 
     block: str = ""
     ask: str = ""
     arguments: Mapping[str, Json] | None = None
     context: tuple[str, ...] = ()
     by: str = ""
+    looked: tuple[str, ...] = ()
+
+
+@record
+class PythonHook:
+    """One that an installed package brings, its constant ``HOOK`` under the entry points
+    ``ohmo.hooks``. ``run`` is handed the event as docs/hooks.md describes it, a copy, in a thread
+    of its own; it returns the answer described there, or None: go on. What it raises is trouble.
+    ``match`` and ``condition`` as ``match`` and ``if`` of the file; ``timeout`` in seconds."""
+
+    name: str
+    on: tuple[HookEvent, ...]
+    run: Callable[[dict[str, Any]], Mapping[str, Any] | None]
+    match: str = "*"
+    condition: str = ""
+    timeout: float = 5.0
+
+
+class Inquire(Protocol):
+    """A small agent looks into what ``text`` says, in the folder where ``what`` happened, with
+    tools that only read, and answers; ``seconds``: it has. Raises OhmoError."""
+
+    async def __call__(self, text: str, model: str, what: Hooked, seconds: float) -> str: ...
 
 
 class Hooks(Protocol):
@@ -82,8 +109,17 @@ class HookRoom(Hooks, Protocol):
         """Events that nobody was told of."""
         ...
 
+    @property
+    def skipped(self) -> Sequence[str]:
+        """Hooks of other packages, a line for each that is broken."""
+        ...
+
     def hear(self, thread: str, event: Event) -> None:
         """From a running turn."""
+        ...
+
+    def left(self, thread: str) -> None:
+        """Somebody ended what was said there, and may have begun another session."""
         ...
 
     async def run(self) -> None:

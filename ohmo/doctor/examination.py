@@ -16,6 +16,7 @@ from ohmo.config.load import load
 from ohmo.contracts.errors import ConfigError, OhmoError
 from ohmo.discovery import from_packages, scan
 from ohmo.doctor.check import Check, Facts, Finding, Json, Kept, Machine, problem, skipped
+from ohmo.hooks.packages import packaged
 from ohmo.service.versions import installed
 from ohmo.storefile.lock import holder, is_held
 
@@ -55,6 +56,7 @@ def survey(
     for group, constant in (("ohmo.tools", "TOOL"), ("ohmo.providers", "MANIFEST")):
         taken = scan(group, constant)
         broken += from_packages(group, constant, object, taken=taken).broken
+    broken += packaged().broken
     config = None
     try:
         config = load(file, environ=environ, manifests=manifests or None)

@@ -41,6 +41,10 @@ class Asked:
             return replace(prepared, layer=Layer.HOOK, why=f"Not allowed (hook {word.by}): {why}")
         return prepared
 
+    def allowed(self, layer: str) -> str:
+        """By what it was allowed, and which agents looked at it before."""
+        return f"{layer} (after hook {', '.join(self.word.looked)})" if self.word.looked else layer
+
     def noted(self, result: ToolResult) -> ToolResult:
         """With what the model is told beside it."""
         word = self.word
@@ -113,4 +117,5 @@ def hooked(event: HookEvent, call: ToolCall, context: CallContext) -> Hooked:
         person=context.person,
         session=context.session,
         mode=context.mode,
+        role=context.role,
     )

@@ -278,7 +278,9 @@ class Executor:
                 async with limit:
                     output = await prepared.tool.run(prepared.arguments, context)
                 declared = prepared.footprint.declared(output.result, context.media)
-                result = replace(declared, call=prepared.call.id, allowed=decision.layer)
+                result = replace(
+                    declared, call=prepared.call.id, allowed=call.asked.allowed(decision.layer)
+                )
                 output = replace(output, result=result)
             except asyncio.CancelledError:
                 task = asyncio.current_task()

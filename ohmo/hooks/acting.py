@@ -15,12 +15,13 @@ import aiohttp
 
 from channels.record import record
 from ohmo.contracts.errors import OhmoError
-from ohmo.contracts.hooks import Hooked
+from ohmo.contracts.hooks import Hooked, Inquire
 from ohmo.contracts.messages import Text, UserStep
 from ohmo.contracts.provider import AskOnce, ModelRequest, Payer, Section
 from ohmo.contracts.sandbox import Programs
 from ohmo.hooks.answer import Raw
-from ohmo.hooks.hook import SHELL, Endpoint, Hook, Program, Prompt
+from ohmo.hooks.hook import SHELL, Endpoint, Hook, Program, Prompt, Python
+from ohmo.hooks.packages import Threads
 from ohmo.hooks.payload import file_of, filled, told
 from ohmo.lifecycle import within
 from ohmo.processes.job import Command, JobEnded, ProcessRunner, Stream, child_environment
@@ -42,10 +43,19 @@ _ROLE = Section(
 
 @record
 class Asking:
-    """``model``: the smallest there is."""
+    """``models``: those of the profile, the smallest first. ``inquire``: asks an agent."""
 
     ask: AskOnce
-    model: str
+    models: tuple[str, ...]
+    inquire: Inquire
+
+    def model(self, hook: Hook, named: str) -> str:
+        """An imported hook's, where the profile has it. Raises OhmoError."""
+        if named in self.models:
+            return named
+        if named and hook.dialect != "claude":
+            raise OhmoError(f"the profile has no model {named}")
+        return self.models[0]
 
 
 class Acting:
@@ -65,6 +75,7 @@ class Acting:
         self._environ = environ
         self._asking = asking
         self._processes = ProcessRunner(grace=GRACE, sandbox=programs)
+        self._threads = Threads()
 
     async def act(self, hook: Hook, what: Hooked) -> Raw:
         """Raises nothing that has to do with the hook."""
@@ -74,14 +85,17 @@ class Acting:
                     return await self._run(hook, hook.action, what)
                 case Endpoint():
                     return await within(hook.timeout, self._post(hook, hook.action, what))
-                case Prompt(text):
-                    return await within(hook.timeout, self._ask(filled(text, hook, what), what))
+                case Prompt():
+                    return await within(hook.timeout, self._ask(hook, hook.action, what))
+                case Python():
+                    event = json.dumps(told(hook, what))
+                    return await self._threads.run(hook, hook.action, event)
         except TimeoutError:
             return Raw(problem=f"it did not answer within {hook.timeout:g} s")
         except (OSError, aiohttp.ClientError, ValueError) as error:
             return Raw(problem=f"it cannot be asked ({type(error).__name__}: {error})")
         except OhmoError as error:
-            return Raw(problem=f"the model cannot be asked ({error})")
+            return Raw(problem=f"no model answers it ({error})")
 
     async def _run(self, hook: Hook, program: Program, what: Hooked) -> Raw:
         if not what.cwd.is_dir():
@@ -150,11 +164,15 @@ class Acting:
                 return Raw(problem=f"it answered with HTTP status {response.status}")
             return Raw(body.decode("utf-8", "replace"))
 
-    async def _ask(self, text: str, what: Hooked) -> Raw:
+    async def _ask(self, hook: Hook, prompt: Prompt, what: Hooked) -> Raw:
         if self._asking is None:
             return Raw(problem="there is no model here to ask")
+        text = filled(prompt.text, hook, what)
+        model = self._asking.model(hook, prompt.model)
+        if prompt.agent:
+            return Raw(await self._asking.inquire(text, model, what, hook.timeout))
         request = ModelRequest(
-            model=self._asking.model,
+            model=model,
             system=(_ROLE,),
             tools=(),
             steps=(UserStep((Text(text),), "house", "message"),),

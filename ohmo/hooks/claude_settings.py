@@ -22,8 +22,7 @@ NAMES: Mapping[str, HookEvent] = {
     "Stop": "turn_end",
     "SubagentStop": "subagent_end",
 }
-_SECONDS = {"command": MOST, "http": MOST, "prompt": 30.0}  # where none are written
-_AGENT = "type: agent needs subagents, which do not exist yet; the hook is left out"
+_SECONDS = {"command": MOST, "http": MOST, "prompt": 30.0, "agent": MOST}  # where none are written
 
 
 @record
@@ -131,11 +130,11 @@ def _action(written: Mapping[str, Any]) -> Action | str:
             table = cast("dict[str, Any]", headers)
             texts = {str(key): str(value) for key, value in table.items()}
             return Endpoint(url, texts, tuple(map(str, cast("list[Any]", variables))))
-        case "prompt":
-            text = written.get("prompt")
-            return Prompt(text) if isinstance(text, str) and text else "prompt: expected text"
-        case "agent":
-            return _AGENT
+        case "prompt" | "agent" as type_:
+            text, model = written.get("prompt"), written.get("model", "")
+            if not isinstance(text, str) or not text or not isinstance(model, str):
+                return "prompt: expected text, and `model` as text"
+            return Prompt(text, model, agent=type_ == "agent")
         case other:
             return f"type: {other!r} has no counterpart here; the hook is left out"
 
@@ -149,7 +148,7 @@ def _remarks(entry: _Entry) -> Iterator[str]:
     if entry.event == "SubagentStop":
         yield f"{entry.where}: there are no subagents yet; the hook never runs"
     if written.get("model"):
-        yield f"{entry.where}: model: the smallest model of the profile is asked instead"
+        yield f"{entry.where}: model: one that the profile has not becomes its smallest"
     for key in ("once", "asyncRewake", "shell"):
         if written.get(key):
             yield f"{entry.where}: {key}: has no counterpart here"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from ohmo.lifecycle import failure_of
 log = structlog.get_logger("ohmo.hooks")
 WAITING = 256  # events that nobody waits for
 AT_ONCE = 4
+_CALLS = 256  # of which is known what was said of them
 _SESSIONS = 4096  # of which is known that they began
 
 
@@ -58,7 +59,12 @@ class HookDesk:
         self._redact = redact
         self._waiting: asyncio.Queue[Hooked] = asyncio.Queue(WAITING)
         self._sessions = Recent[str, str](_SESSIONS)
+        self._said = Recent[str, tuple[Hooked, tuple[Hook, ...], HookWord]](_CALLS)
         self.dropped = 0
+
+    @property
+    def skipped(self) -> Sequence[str]:
+        return self._files.packaged.broken
 
     def none_in(self, _: Path) -> bool:
         return False
@@ -68,13 +74,23 @@ class HookDesk:
 
     async def before(self, what: Hooked) -> HookWord:
         """One after the other, each with what the last one made of the call; the first block ends
-        it. Raises StoreError."""
+        it. What let it go on is not asked again about the same when a person has answered. Raises
+        StoreError."""
         standing = await self._files.of(what.cwd)
         if standing.broken:
             return HookWord(f"{standing.broken}; no tool runs until it is mended", by=OWN_FILE)
+        known = self._said.get(what.call.id) if what.call is not None else None
+        if known is not None and known[:2] == (what, standing.hooks):
+            return known[2]
+        word = await self._asked(what, standing.hooks)
+        if what.call is not None and not word.block:
+            self._said[what.call.id] = (what, standing.hooks, word)
+        return word
+
+    async def _asked(self, what: Hooked, hooks: tuple[Hook, ...]) -> HookWord:
         word, by = HookWord(), ""
         call = what.call
-        for hook in standing.hooks:
+        for hook in hooks:
             what = replace(what, call=call)
             if not concerns(hook, what):
                 continue
@@ -89,7 +105,9 @@ class HookDesk:
             if said.ask or said.arguments is not None:
                 by = f"{by}, {hook.name}" if by else hook.name
             ask = word.ask or (f"{hook.name}: {said.ask}" if said.ask else "")
+            looked = (hook.name,) if hook.type == "agent" else ()
             word = replace(word, ask=ask, context=(*word.context, *context), by=by)
+            word = replace(word, looked=(*word.looked, *looked))
         return word
 
     def observe(self, what: Hooked) -> None:
@@ -115,6 +133,9 @@ class HookDesk:
                 return
         self.observe(what)
 
+    def left(self, thread: str) -> None:
+        self.observe(Hooked("session_end", "", thread, Path(), detail="clear"))
+
     async def run(self) -> None:
         """Until cancelled: tells the observers, ``AT_ONCE`` events at a time."""
         width = asyncio.Semaphore(AT_ONCE)
@@ -136,21 +157,24 @@ class HookDesk:
 
     async def _placed(self, what: Hooked) -> list[Hooked]:
         """With session and folder, where the event did not bring them; the first turn of a session
-        begins it, and ends the one before it there."""
+        begins it, and ends the one before it there, unless that was left before."""
         if what.session:
             return [what]
         found = await self._present(what.thread)
         if found is None:
             return []
         what = replace(what, session=found.session, cwd=found.cwd)
-        if what.event != "session_start":
-            return [what]
         last = self._sessions.get(what.thread)
+        if what.event == "session_end" and last and last != found.session:
+            self._sessions[what.thread] = ""
+            return [replace(what, session=last)]
+        if what.event != "session_start":
+            return [] if what.event == "session_end" else [what]
         if last == found.session:
             return []
         self._sessions[what.thread] = found.session
         start = replace(what, detail="startup" if last is None else "clear")
-        if last is None:
+        if not last:
             return [start]
         return [replace(what, event="session_end", session=last, detail="clear"), start]
 

@@ -13,6 +13,7 @@ from channels.record import record
 from ohmo.contracts.hooks import OWN_FILE
 from ohmo.contracts.trust import Candidate, Trusts
 from ohmo.hooks.hook import Hook, HookFile, Program
+from ohmo.hooks.packages import Packaged
 from ohmo.hooks.project import Project, Projects, read_file
 
 log = structlog.get_logger("ohmo.hooks")
@@ -40,8 +41,8 @@ class Standing:
 
 class HookFiles:
     """``tell``: what the owner should know. ``begins``: what stands in the owner's file counts at
-    once, also when it cannot be read; else it is one that is being written. ``brought``: asked
-    after the owner's and before a project's."""
+    once, also when it cannot be read; else it is one that is being written. ``packaged`` and then
+    ``brought`` are asked after the owner's and before a project's."""
 
     def __init__(
         self,
@@ -51,7 +52,9 @@ class HookFiles:
         *,
         begins: bool = True,
         brought: Brought = no_plugins,
+        packaged: Packaged | None = None,
     ) -> None:
+        self.packaged = packaged or Packaged()
         self._brought = brought
         self.path = home / OWN_FILE
         self._trusts = trusts
@@ -109,7 +112,7 @@ class HookFiles:
         own = self.own
         if own.broken:
             return Standing(broken=own.broken)
-        hooks = (*own.hooks, *await self._brought())
+        hooks = (*own.hooks, *self.packaged.hooks, *await self._brought())
         found = await asyncio.to_thread(self._projects.read, cwd)
         if found is None:
             return Standing(hooks)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Literal
+from typing import Any, Literal
 
 from channels.record import record
 from ohmo.contracts.hooks import HookEvent
@@ -37,10 +37,22 @@ class Endpoint:
 
 @record
 class Prompt:
+    """``model``: empty: the smallest. ``agent``: it may look into files before it answers."""
+
     text: str
+    model: str = ""
+    agent: bool = False
 
 
-Action = Program | Endpoint | Prompt
+@record
+class Python:
+    """``run`` of an installed package; ``spec``: where it stands there."""
+
+    run: Callable[[dict[str, Any]], Mapping[str, Any] | None]
+    spec: str
+
+
+Action = Program | Endpoint | Prompt | Python
 
 
 @record
@@ -65,14 +77,16 @@ class Hook:
         return self.dialect == "own" or (self.dialect == "seed" and self.may_block)
 
     @property
-    def type(self) -> Literal["command", "http", "prompt"]:
+    def type(self) -> Literal["command", "http", "prompt", "agent", "python"]:
         match self.action:
             case Program():
                 return "command"
             case Endpoint():
                 return "http"
             case Prompt():
-                return "prompt"
+                return "agent" if self.action.agent else "prompt"
+            case Python():
+                return "python"
 
     @property
     def does(self) -> str:
@@ -84,6 +98,8 @@ class Hook:
                 return url
             case Prompt(text):
                 return text
+            case Python(_, spec):
+                return spec
 
 
 SHELL = ("/bin/sh", "-c")

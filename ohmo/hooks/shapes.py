@@ -19,13 +19,12 @@ from ohmo.hooks.matching import wrong_condition, wrong_names
 
 _KEYS = {
     *("name", "on", "match", "if", "type", "command", "prompt", "url", "headers", "env"),
-    *("timeout", "sandbox"),
+    *("timeout", "model", "sandbox"),
 }
 _SEED_KEYS = {
     *("name", "events", "type", "command", "prompt", "url", "headers", "matcher", "tools"),
     *("timeout", "can_block", "enabled", "description", "priority"),
 }
-_AGENT = "type: agent needs subagents, which do not exist yet"
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 _OPERATORS = re.compile(r"[|&;<>`$\n]")
 _EVALUATES = {"-c", "-e", "--eval", "eval", "-lc", "-ec", "-ic"}
@@ -111,7 +110,7 @@ def _own(entry: Mapping[str, Any], file: str, number: int) -> Hook:
         action=action,
         tools=tools,
         condition=condition,
-        timeout=_seconds(entry),
+        timeout=_seconds(entry, action),
     )
 
 
@@ -135,13 +134,11 @@ def _action(entry: Mapping[str, Any], type_: str) -> Action:
             texts = cast("dict[str, Any]", headers)
             pairs = {str(key): str(value) for key, value in texts.items()}
             return Endpoint(url, pairs, tuple(map(str, cast("list[Any]", variables))))
-        case "prompt":
+        case "prompt" | "agent":
             text = _text(entry, "prompt", "")
             if not text.strip():
                 raise _Wrong("prompt", "expected the words a model is asked")
-            return Prompt(text)
-        case "agent":
-            raise _Wrong("type", _AGENT)
+            return Prompt(text, _text(entry, "model", ""), agent=type_ == "agent")
         case other:
             raise _Wrong("type", f"{other!r} is none of command, http, prompt, agent")
 
@@ -189,7 +186,7 @@ def _seed(entry: Mapping[str, Any], file: str, number: int) -> Hook | None:
         events=events,
         action=action,
         tools=tools,
-        timeout=_seconds(entry),
+        timeout=_seconds(entry, action),
         may_block=can_block,
     )
 
@@ -241,8 +238,9 @@ def _text(entry: Mapping[str, Any], key: str, default: str) -> str:
     return value
 
 
-def _seconds(entry: Mapping[str, Any]) -> float:
-    value = entry.get("timeout", USUAL)
+def _seconds(entry: Mapping[str, Any], action: Action) -> float:
+    agent = isinstance(action, Prompt) and action.agent
+    value = entry.get("timeout", MOST if agent else USUAL)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST:
         raise _Wrong("timeout", f"expected seconds, above 0 and at most {MOST:.0f}")
     return float(value)

@@ -59,6 +59,7 @@ class Servers:
         self._lenders = tuple(lenders)
         self._looks: tuple[Look, ...] = ()
         self._lent: Mapping[str, Server] = {}
+        self._lent_as: Mapping[str, tuple[str, Endpoint]] = {}  # by whom, and what
         self._tools: Mapping[str, McpTool] = {}
 
     @property
@@ -124,19 +125,18 @@ class Servers:
 
     async def _follow(self, group: asyncio.TaskGroup) -> None:
         """What is lent counts while its content is trusted, also of what changes."""
-        running: list[asyncio.Task[None]] = []
-        begun: Mapping[str, Server] = {}
+        running: dict[Server, asyncio.Task[None]] = {}
         while True:
-            if begun is not self._lent:
-                for task in running:
-                    task.cancel()
-                if running:
-                    await asyncio.wait(running)
-                begun = self._lent
-                running = [
-                    group.create_task(server.run(self._loaded), name=f"mcp.{name}")
-                    for name, server in begun.items()
-                ]
+            wanted = {server: name for name, server in self._lent.items()}
+            gone = [running.pop(server) for server in [*running] if server not in wanted]
+            for task in gone:
+                task.cancel()
+            if gone:
+                await asyncio.wait(gone)
+            for server, name in wanted.items():
+                if server not in running:
+                    work = server.run(self._loaded)
+                    running[server] = group.create_task(work, name=f"mcp.{name}")
             await asyncio.sleep(FOLLOWED)
             await self._look_at()
 
@@ -160,14 +160,18 @@ class Servers:
         if looks == self._looks:
             return
         lent: dict[str, Server] = {}
+        lent_as: dict[str, tuple[str, Endpoint]] = {}
         for look in looks:
             for each in look.endpoints:
-                if each.name not in lent:
-                    made = self._made(each.name, (each.kind, lambda each=each: each), look.of)
-                    lent[each.name] = made
-        for server in lent.values():
-            await server.prepare()
-        self._looks, self._lent = looks, lent
+                if each.name in lent:
+                    continue
+                lent_as[each.name] = as_now = (look.of, each)
+                server = self._lent.get(each.name)
+                if server is None or self._lent_as[each.name] != as_now:  # else it goes on
+                    server = self._made(each.name, (each.kind, lambda each=each: each), look.of)
+                    await server.prepare()
+                lent[each.name] = server
+        self._looks, self._lent, self._lent_as = looks, lent, lent_as
         for look in looks:
             for line in look.notes:
                 log.warning("mcp_project", note=line)

@@ -3,6 +3,7 @@ a file that is half-written during a turn; and one command without a daemon."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import time
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ohmo.engine.inquiry import STEPS
 from tests.faults.daemon import until
 from tests.journeys.at_keyboard import Keyboard, keyboard
 from tests.platforms.model.script import Asked, Call, Turn
@@ -188,6 +190,118 @@ async def test_a_hook_about_turns_counts_once_it_is_written_and_a_strange_projec
         server.next(call, Turn(text="done"))
         assert (await home.ohmo("-p", "make it", "--allow", "Bash")).out.strip() == "done"
         assert (home.work / "made").exists()
+
+
+def agent(name: str, **more: Any) -> dict[str, Any]:
+    about = {"type": "agent", "prompt": "May this be done? policy.md says it. $ARGUMENTS"}
+    return {"name": name, "on": "pre_tool_use", **about, **more}
+
+
+async def test_an_agent_looks_with_tools_that_only_read_triggers_no_hook_and_is_counted(
+    tmp_path: Path,
+) -> None:
+    """It reads the workspace, nothing a person would be asked about, and runs nothing."""
+    outside = tmp_path / "outside.txt"
+    outside.write_text("far away")
+    touch = Turn(calls=(Call("Bash", {"command": "touch made"}),))
+    server = ModelServer()
+    async with keyboard(tmp_path, server, running=False) as home:
+        policy, secret = home.work / "policy.md", home.home / "config.yaml"
+        policy.write_text("never on a friday")
+        looks = (
+            *(Call("Read", {"file_path": str(path)}) for path in (policy, outside, secret)),
+            Call("Grep", {"pattern": "friday"}),
+            Call("Bash", {"command": "touch worse"}),
+            Call("Write", {"file_path": "worse", "content": "x"}),
+        )
+        no = '{"ok": false, "reason": "it is friday"}'
+        server.next(touch, Turn(calls=looks), Turn(text=no), Turn(text="refused"))
+        watching = {"name": "watching", "on": ["pre_tool_use", "post_tool_use"], "timeout": 10}
+        watching |= {"match": "Read|Grep|Write", "command": "echo seen >> watched; echo {}"}
+        write(home, watching, agent("guard", match="Bash"))
+        await home.daemon.start()
+        said = await home.ohmo("-p", "make it", "--allow", "Bash")
+        assert said.out.strip() == "refused", said.err
+        _, first, second, last = server.asked
+        tools = {tool["function"]["name"] for tool in first.body["tools"]}
+        assert tools == {"Glob", "Grep", "Read"}
+        assert "touch made" in str(first.body["messages"])
+        got = results(second)
+        assert "never on a friday" in got[0]
+        assert "a person would be asked, and nobody is" in got[1]
+        assert "agent's own home" in got[2]
+        assert "policy.md" in got[3]
+        assert "There is no tool named Bash" in got[4]
+        assert "There is no tool named Write" in got[5]
+        assert "Not allowed (hook guard): it is friday" in results(last)[-1]
+        assert {path.name for path in home.work.iterdir()} == {"policy.md"}  # nothing was watched
+        counted = home.daemon.rows("SELECT purpose, count(*) FROM usage GROUP BY purpose")
+        assert {tuple(row) for row in counted} == {("hook", 2), ("turn", 2)}
+        why = await home.ohmo("--continue", "-p", "/why")
+        assert "refused by hook. Not allowed (hook guard): it is friday" in why.out
+        assert "hook_agent" in (home.home / "logs" / "ohmo.jsonl").read_text()
+        server.next(touch, Turn(text='{"ok": true}'), Turn(text="done"))
+        said = await home.ohmo("--continue", "-p", "make it", "--allow", "Bash")
+        assert said.out.strip() == "done", said.err
+        assert (home.work / "made").exists()
+        why = await home.ohmo("--continue", "-p", "/why")
+        assert "(after hook guard)" in why.out
+
+
+async def test_an_agent_that_hangs_or_comes_to_no_end_blocks_and_stop_ends_it(
+    tmp_path: Path,
+) -> None:
+    touch = Turn(calls=(Call("Bash", {"command": "touch made"}),))
+    server = ModelServer([touch, Turn(stall=0), Turn(text="so be it")])
+    async with keyboard(tmp_path, server, running=False) as home:
+        write(home, agent("guard", timeout=1))
+        await home.daemon.start()
+        assert (await home.ohmo("-p", "make it", "--allow", "Bash")).out.strip() == "so be it"
+        assert "hook guard): it did not answer within 1 s" in results(server.asked[-1])[-1]
+        write(home, agent("guard"))
+        (home.work / "notes.md").write_text("x")
+        again = [Turn(calls=(Call("Grep", {"pattern": f"x{number}"}),)) for number in range(STEPS)]
+        server.next(touch, *again, Turn(text="so be it"))
+        assert (await home.ohmo("-p", "make it", "--allow", "Bash")).out.strip() == "so be it"
+        assert f"the limit of {STEPS} model calls" in results(server.asked[-1])[-1]
+        before = len(server.asked)
+        server.next(touch, Turn(stall=0))
+        asking = asyncio.create_task(home.ohmo("-p", "make it", "--allow", "Bash"))
+
+        async def looking() -> bool:
+            return len(server.asked) == before + 2
+
+        await until("the agent is asked", looking)
+        (thread,) = home.daemon.rows("SELECT thread FROM turns ORDER BY began DESC LIMIT 1")
+        began = time.monotonic()
+        stopped = await home.ohmo("--resume", thread[0], "-p", "/stop")
+        assert stopped.code == 0, stopped.err
+        await asking
+        assert time.monotonic() - began < 30
+        assert not (home.work / "made").exists()
+
+
+async def test_the_end_of_a_session_is_told_when_somebody_ends_it(tmp_path: Path) -> None:
+    text = "import json,sys; e = json.load(sys.stdin); open('log', 'a').write(e['event'] + ' ' + e['session'] + '\\n')"
+    async with keyboard(tmp_path, ModelServer(), running=False) as home:
+        write(home, hook("ends", text, on=["session_start", "session_end"], timeout=10))
+        await home.daemon.start()
+        log = home.work / "log"
+
+        async def told() -> bool:
+            lines = log.read_text().splitlines() if log.exists() else []
+            return [line.split()[0] for line in lines] == ["session_start", "session_end"][:wanted]
+
+        wanted = 1
+        assert (await home.ohmo("-p", "hello")).code == 0
+        await until("it is told that a session begins", told)
+        assert (await home.ohmo("--continue", "-p", "/stop")).code == 0
+        assert await told()
+        assert (await home.ohmo("--continue", "-p", "/new")).code == 0
+        wanted = 2
+        await until("it is told that the session ended, before anybody speaks again", told)
+        began, ended = log.read_text().splitlines()
+        assert began.split()[1] == ended.split()[1]
 
 
 async def test_one_command_without_a_daemon_asks_the_hooks_too(tmp_path: Path) -> None:

@@ -7,13 +7,14 @@ import json
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.faults.daemon import until
 from tests.journeys.at_keyboard import Keyboard, keyboard
-from tests.journeys.test_journey_mcp import SERVER, becomes, calls, gone
+from tests.journeys.test_journey_mcp import SERVER, becomes, calls, gone, program
 from tests.platforms.model.script import Call, Turn
 from tests.platforms.model.server import ModelServer
 
@@ -166,6 +167,42 @@ async def test_a_published_plugin_is_off_until_trusted_and_off_again_when_a_byte
         assert await orders(home, server)
         assert (await home.ohmo("trust", "revoke", "plugin", "shop")).code == 0
         await off(home, server)
+
+
+def processes(state: Path) -> set[str]:
+    """Of the server that is told this file."""
+    found: set[str] = set()
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if str(state).encode() in entry.read_bytes().split(b"\0"):
+                found.add(entry.parent.name)
+    return found
+
+
+@pytest.mark.needs("linux")
+async def test_servers_of_plugins_that_come_later_start_and_the_others_go_on(
+    tmp_path: Path,
+) -> None:
+    """In a house that began with a server of its own, and without a plugin."""
+    mine, shops, mills = tmp_path / "mine", tmp_path / "shops", tmp_path / "mills"
+    async with keyboard(tmp_path, ModelServer(), mcp={"own": program(mine)}) as home:
+        await becomes(home.daemon, "own", "connected")
+        folder = plugin(home.home, shops)
+        assert (await home.ohmo("trust", "allow", "plugin", "shop")).code == 0
+        await becomes(home.daemon, "plugin_shop_stock", "connected")
+        before = (processes(mine), processes(shops))
+        assert all(before)
+        shutil.copytree(folder, folder.parent / "mill")
+        manifest = folder.parent / "mill" / ".claude-plugin" / "plugin.json"
+        manifest.write_text(json.dumps({"name": "mill"}))
+        served = folder.parent / "mill" / ".mcp.json"
+        served.write_text(served.read_text().replace(str(shops), str(mills)))
+        assert (await home.ohmo("trust", "allow", "plugin", "mill")).code == 0
+        await becomes(home.daemon, "plugin_mill_stock", "connected")
+        assert processes(mills)
+        assert (await home.ohmo("trust", "revoke", "plugin", "mill")).code == 0
+        await gone(home, "plugin_mill_stock")
+        assert (processes(mine), processes(shops)) == before
 
 
 async def test_what_is_wrong_with_a_plugin_is_one_line_and_stops_nobody(tmp_path: Path) -> None:

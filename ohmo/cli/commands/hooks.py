@@ -38,11 +38,13 @@ def COMMAND() -> None:
 @COMMAND.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(as_json: bool) -> None:
-    """Every hook of $OHMO_HOME/hooks.yaml and of the workspace, in the order they are asked."""
+    """Every hook of $OHMO_HOME/hooks.yaml, installed packages and the workspace, in the order
+    they are asked."""
     from ohmo.cli.home_config import load_config
     from ohmo.contracts.hooks import OWN_FILE
     from ohmo.doctor.checks.hooks import allowed
     from ohmo.hooks.hook import HookFile
+    from ohmo.hooks.packages import packaged
     from ohmo.hooks.project import Projects, read_file
 
     config = load_config()
@@ -52,7 +54,9 @@ def list_(as_json: bool) -> None:
     counting = allowed(config.database, found) if found is not None else False
     said = {True: "yes", False: "no", None: "unknown"}[counting]
     rows: list[dict[str, Any]] = []
-    for file, counts in ((own, "yes"), (theirs, said)):
+    offered = packaged()
+    of_packages = HookFile(offered.hooks, offered.broken)
+    for file, counts in ((own, "yes"), (of_packages, "yes"), (theirs, said)):
         rows += [
             {
                 "name": hook.name,
@@ -67,7 +71,9 @@ def list_(as_json: bool) -> None:
             }
             for hook in file.hooks
         ]
-    notes = [line for line in (own.broken, *own.findings, *theirs.findings) if line]
+    notes = [
+        line for line in (own.broken, *own.findings, *offered.broken, *theirs.findings) if line
+    ]
     digest = found.digest if found is not None else ""
     if as_json:
         click.echo(as_json_text({"hooks": rows, "findings": notes, "project_digest": digest}))
@@ -92,7 +98,8 @@ def list_(as_json: bool) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def test(event: HookEvent, payload: Path | None, as_json: bool) -> None:
-    """Run the owner's hooks for EVENT now, and print which said what in how long.
+    """Run the owner's hooks and those of packages for EVENT now, and print which said what in how
+    long.
 
     Hooks of a project are not run here, and no model is asked.
     """
@@ -127,6 +134,7 @@ async def _said(event: HookEvent, written: Mapping[str, Any]) -> list[dict[str, 
     from ohmo.contracts.messages import ToolCall, ToolResult
     from ohmo.hooks.acting import Acting
     from ohmo.hooks.desk import say
+    from ohmo.hooks.packages import packaged
     from ohmo.hooks.payload import concerns
     from ohmo.hooks.project import read_file
 
@@ -150,7 +158,7 @@ async def _said(event: HookEvent, written: Mapping[str, Any]) -> list[dict[str, 
     walled = walls_of(config, environ, None, tell)
     acting = Acting(config.home.root / "spill" / "hooks", environ, None, walled.programs())
     rows: list[dict[str, Any]] = []
-    for hook in file.hooks if file is not None else ():
+    for hook in (*(file.hooks if file is not None else ()), *packaged().hooks):
         if not concerns(hook, what):
             continue
         said = await say(acting, hook, what)

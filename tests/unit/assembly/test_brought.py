@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ohmo.assembly.plugins import Brought, build_plugins
+from ohmo.assembly.plugins import SERVERS, Brought, build_plugins
 from ohmo.config.load import load
 from ohmo.hooks.acting import Acting
 from ohmo.hooks.hook import Hook, Program
@@ -112,6 +112,24 @@ async def test_servers_have_names_of_their_plugin_and_no_secret(house: House) ->
         "a name has 1 to 32 l",
     ]
     assert stock.cwd.is_dir()
+
+
+async def test_only_so_many_servers_of_one_plugin_count_and_a_line_says_so(house: House) -> None:
+    def rows(first: str) -> str:
+        return json.dumps({f"{first}{number}": {"command": "x"} for number in range(20)})
+
+    more = {"plugin.yaml": "name: till\nmcp_file: more.json\n", "more.json": rows("b")}
+    house.plugin("till", **{".mcp.json": rows("a")}, **more)
+    house.plugin("tiny", **{".mcp.json": json.dumps({"one": {"command": "x"}})})
+    await house.brought.plugins.refresh()
+    for name in ("till", "tiny"):
+        (entry,) = [each for each in house.brought.plugins.entries if each.name == name]
+        assert entry.plugin is not None
+        await house.store.allow("plugin", name, entry.plugin.digest, "ada")
+    await house.brought.plugins.refresh()
+    look: Look = await house.brought.look()
+    assert len(look.endpoints) == SERVERS + 1
+    assert look.notes == (f"plugin till: it brings 40 MCP servers; the first {SERVERS} count",)
 
 
 async def test_what_is_said_of_one_that_waits_names_all_that_it_runs(house: House) -> None:

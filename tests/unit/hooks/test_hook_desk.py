@@ -27,9 +27,10 @@ from ohmo.contracts.provider import ModelRequest, Reply
 from ohmo.contracts.trust import Kind, Trust
 from ohmo.hooks.acting import Acting, Asking
 from ohmo.hooks.answer import Raw, read
-from ohmo.hooks.desk import WAITING, HookDesk, Present
+from ohmo.hooks.desk import WAITING, HookDesk, Present, say
 from ohmo.hooks.files import HookFiles
 from ohmo.hooks.hook import Hook, Program
+from ohmo.hooks.plugin import hooks_in
 
 CALL = ToolCall("t.1", "Bash", {"command": "ls"}, "")
 
@@ -70,13 +71,18 @@ class Room:
         if hooks:
             self.write(*hooks)
         self.asked: list[ModelRequest] = []
+        self.inquired: list[tuple[str, str, float]] = []
         self.answer = answer
         self.told: list[str] = []
         self.files = HookFiles(self.home, trusts or Trusting(), self._tell)
         self.present = Present("thread.0", self.work)
         environ = {"PATH": os.environ["PATH"], "SECRET_KEY": "sk-1", "TOKEN": "t0k"}
-        acting = Acting(self.home / "spill" / "hooks", environ, Asking(self._ask, "small"))
-        self.desk = HookDesk(self.files, acting, self._present, str)
+        self.acting = Acting(
+            self.home / "spill" / "hooks",
+            environ,
+            Asking(self._ask, ("small", "large"), self._inquire),
+        )
+        self.desk = HookDesk(self.files, self.acting, self._present, str)
 
     def write(self, *hooks: dict[str, Any]) -> None:
         (self.home / "hooks.yaml").write_text(yaml.safe_dump({"hooks": list(hooks)}))
@@ -86,6 +92,10 @@ class Room:
         return Reply(
             ModelStep((Text(self.answer),), "small", "end"), Usage("small", "hook", 1, 0, 0, 1, 1)
         )
+
+    async def _inquire(self, text: str, model: str, what: Hooked, seconds: float) -> str:
+        self.inquired.append((text, model, seconds))
+        return self.answer
 
     async def _tell(self, _: str, text: str) -> None:
         self.told.append(text)
@@ -278,6 +288,49 @@ async def test_an_endpoint_is_posted_the_event_and_named_variables_only(tmp_path
     assert "cannot be asked" in (await room.desk.before(room.what())).block
 
 
+@pytest.mark.parametrize("whose", ["owner", "plugin", "project"])
+@pytest.mark.parametrize("shape", ["own", "claude"])
+async def test_variables_of_the_house_go_to_addresses_of_its_owner_alone(
+    whose: str, shape: str, tmp_path: Path
+) -> None:
+    posted: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        posted.append(request.headers["Authorization"])
+        return web.json_response({})
+
+    application = web.Application()
+    application.router.add_post("/", answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
+        row = {"type": "http", "url": url, "headers": {"Authorization": "Bearer ${TOKEN}$TOKEN"}}
+        own = {"hooks": [{"name": "far", "on": "pre_tool_use", **row, "env": ["TOKEN"]}]}
+        handler = {**row, "allowedEnvVars": ["TOKEN"]}
+        claude = {"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [handler]}]}}
+        text = json.dumps(own if shape == "own" else claude)
+        trusts = Trusting()
+        room = Room(tmp_path, trusts=trusts)
+        if whose == "owner":
+            (room.home / "hooks.yaml").write_text(text)
+            await room.desk.before(room.what())
+        elif whose == "plugin":
+            (hook,) = hooks_in("shop", {"hooks.yaml": text}, str(tmp_path)).hooks
+            await say(room.acting, hook, room.what())
+        else:
+            name = ".ohmo/hooks.yaml" if shape == "own" else ".claude/settings.json"
+            (room.work / name).parent.mkdir()
+            (room.work / name).write_text(text)
+            (waiting,) = await room.files.candidates(room.work)
+            await trusts.allow("hook", str(room.work), waiting.digest, "ada")
+            await room.desk.before(room.what())
+    finally:
+        await runner.cleanup()
+    assert posted == ["Bearer t0kt0k" if whose == "owner" else "Bearer"]
+
+
 async def test_a_prompt_asks_the_smallest_model_once_filled_and_paid_by_the_turn(
     tmp_path: Path,
 ) -> None:
@@ -300,6 +353,70 @@ async def test_a_prompt_asks_the_smallest_model_once_filled_and_paid_by_the_turn
     assert 'Bash: {"command": "echo {tool_name} $ARGUMENTS"}?' in str(asked.steps)
     room.answer = "of course"
     assert "not JSON" in (await room.desk.before(room.what())).block
+
+
+async def test_a_call_that_may_go_on_is_asked_about_once_until_it_the_hooks_or_the_mode_is_another(
+    tmp_path: Path,
+) -> None:
+    """As when a person was asked meanwhile; a block is nothing to rely on."""
+    count = f"open({str(tmp_path / 'count')!r}, 'a').write('x'); print('{{}}')"
+    room = Room(tmp_path, python(count))
+
+    async def asked(**more: Any) -> int:
+        before = len((tmp_path / "count").read_text()) if (tmp_path / "count").exists() else 0
+        await room.desk.before(room.what(**more))
+        return len((tmp_path / "count").read_text()) - before
+
+    assert [await asked(), await asked()] == [1, 0]
+    assert await asked(mode="plan") == 1
+    assert await asked(call=ToolCall("t.1", "Bash", {"command": "ls -l"}, "")) == 1
+    assert await asked(call=ToolCall("t.2", "Bash", {"command": "ls"}, "")) == 1
+    room.write(python(count, "another"))
+    assert [await asked(call=ToolCall("t.2", "Bash", {"command": "ls"}, "")) for _ in "ab"] == [
+        1,
+        0,
+    ]
+    room.write(python(f"{count}; import sys; sys.exit(2)"))
+    assert [await asked(), await asked()] == [1, 1]
+
+
+@pytest.mark.parametrize("answer", ['{"ok": true}', '{"ok": false, "reason": "hm"}', "yes", ""])
+async def test_an_agent_is_asked_with_a_minute_and_whatever_is_no_plain_yes_blocks(
+    answer: str, tmp_path: Path
+) -> None:
+    hook = {"name": "looks", "on": "pre_tool_use", "type": "agent", "prompt": "$ARGUMENTS?"}
+    room = Room(tmp_path, hook, answer=answer)
+    word = await room.desk.before(room.what())
+    assert (word.block == "") == ("true" in answer)
+    assert word.looked == (("looks",) if "true" in answer else ())
+    (text, model, seconds) = room.inquired[0]
+    assert json.loads(text.removesuffix("?"))["tool_name"] == "Bash"
+    assert (model, seconds, room.asked) == ("small", 60.0, [])
+
+
+@pytest.mark.parametrize(
+    ("model", "own", "asked"), [("large", "large", "large"), ("haiku", "", "small")]
+)
+@pytest.mark.parametrize("type_", ["prompt", "agent"])
+async def test_a_hook_may_name_a_model_of_the_profile(
+    model: str, own: str, asked: str, type_: str, tmp_path: Path
+) -> None:
+    """One that is not there blocks as ours, and is the smallest as an imported one."""
+
+    def models() -> list[str]:
+        found = [request.model for request in room.asked] + [each[1] for each in room.inquired]
+        room.asked.clear()
+        room.inquired.clear()
+        return found
+
+    written = {"type": type_, "prompt": "well?", "model": model}
+    room = Room(tmp_path, {"name": "a", "on": "pre_tool_use", **written}, answer='{"ok": true}')
+    block = (await room.desk.before(room.what())).block
+    assert ("the profile has no model haiku" in block) == (not own)
+    assert models() == ([own] if own else [])
+    settings(room.home, written)
+    assert (await room.desk.before(room.what())).block == ""
+    assert models() == [asked]
 
 
 async def test_observers_are_never_waited_for_run_side_by_side_and_are_dropped_with_a_count(
@@ -342,15 +459,24 @@ async def test_sessions_and_turns_are_told_once_each(tmp_path: Path) -> None:
     await turn("t2", 3)
     room.present = Present("thread.7", room.work)
     await turn("t3", 6)
+    room.desk.left("thread")  # somebody only said /stop
+    room.present = Present("thread.9", room.work)
+    room.desk.left("thread")
+    room.desk.left("thread")
+    await until(lambda: "end thread.7" in (room.work / "log").read_text())
+    await turn("t4", 9)
     running.cancel()
     await asyncio.wait([running])
     assert sorted((room.work / "log").read_text().splitlines()) == [
         "session_end thread.0 clear",
+        "session_end thread.7 clear",
         "session_start thread.0 startup",
         "session_start thread.7 clear",
+        "session_start thread.9 clear",
         "turn_end thread.0 answered",
         "turn_end thread.0 answered",
         "turn_end thread.7 answered",
+        "turn_end thread.9 answered",
     ]
 
 

@@ -107,7 +107,7 @@ PUBLISHED: list[tuple[dict[str, Any], str, int]] = [
     (
         settings("PostToolUse", {"type": "agent", "prompt": "verify $ARGUMENTS"}, "Write"),
         "Write",
-        0,
+        1,
     ),
     (settings("PreToolUse", {"type": "mcp_tool", "server": "x", "tool": "y"}, "Write"), "Write", 0),
 ]
@@ -154,7 +154,7 @@ def test_our_own_shape_names_its_line_and_key() -> None:
         ("on: pre_tool_use\n    match: '(Bash'", "regular expression"),
         ("on: pre_tool_use\n    if: git push", "not of the form"),
         ("on: pre_tool_use\n    timeout: 61", "at most 60"),
-        ("on: pre_tool_use\n    type: agent", "subagents, which do not exist yet"),
+        ("on: pre_tool_use\n    type: agent", "expected the words a model is asked"),
         ("on: pre_tool_use\n    type: http\n    url: file:///x", "http://"),
     ]:
         wrong = read(f"hooks:\n  - command: x\n    {line}\n", "hooks.yaml")

@@ -352,3 +352,18 @@ async def test_a_link_that_is_turned_elsewhere_keeps_its_settings(
     link.symlink_to(other)
     assert scene.settings.over(link / "below")
     assert scene.settings.over(one), "what it tightened stays tight"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o700, 0o755])
+async def test_what_was_allowed_holds_without_its_file_whether_that_may_be_run_or_not(
+    scene: Scene, mode: int
+) -> None:
+    """That is a part of the content, which the copy has too."""
+    scene.file.write_text(yaml.safe_dump(BASE))
+    scene.file.chmod(mode)
+    await scene.allows(BASE)
+    scene.file.unlink()
+    scene.begin()
+    await scene.settings.refresh()
+    (held,) = scene.settings.over(scene.project)
+    assert (held.lost, held.deny) == ("", ("Bash(git push:*)",))

@@ -250,6 +250,29 @@ async def test_what_is_used_is_a_copy_of_what_was_trusted(rig: Rig) -> None:
     assert (await rig.only()).copy != copy  # so that programs of the old one are ended
 
 
+async def test_a_copy_that_is_laid_anew_leaves_what_is_in_use_as_it_is(rig: Rig) -> None:
+    """A program of it reads on what it began with, and keeps the folder it works in."""
+    plugin(rig.root)
+    await rig.only()
+    await rig.desk.allow("plugin", "shop", "ada")
+    copy = (await rig.only()).copy
+    assert copy is not None
+    till, text = copy / "till", (copy / "till").read_text()
+    with till.open() as reading:
+        inside = os.open(copy, os.O_RDONLY)
+        try:
+            (copy / "left.pid").write_text("1")
+            till.chmod(0o600)
+            await rig.desk.plugins()
+            assert (till.read_text(), till.stat().st_mode & 0o777) == (text, 0o700)
+            assert not (copy / "left.pid").exists()
+            assert os.fstat(inside).st_ino != copy.stat().st_ino
+            assert reading.read() == text
+        finally:
+            os.close(inside)
+    assert [path.name for path in rig.copies.iterdir()] == [copy.name]
+
+
 async def test_what_one_may_do_is_said_before_and_a_change_waits_anew(rig: Rig) -> None:
     folder = plugin(rig.root)
     (waiting,) = await rig.desk.waiting()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 
 from ohmo.contracts.messages import CallResult, ModelStep, Text, ToolCall, Usage, UserStep
@@ -32,8 +33,8 @@ class Parrot:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         block: Text | ToolCall = Text("I only repeat.")
         match request.steps[-1]:
-            case UserStep(blocks) if "weather" in str(blocks):
-                block = ToolCall("", "Weather", {"city": "Hanoi"}, "")
+            case UserStep(blocks) if found := re.search(r"weather in (\w+)", str(blocks)):
+                block = ToolCall("", "Weather", {"city": found[1]}, "")
             case CallResult(result):
                 block = Text(f"Parrot: {result.text}")
             case _:
