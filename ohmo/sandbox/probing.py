@@ -88,15 +88,9 @@ async def holds(sandbox: Sandbox, cage: Cage) -> tuple[str, int]:
         here = tuple({python, _real(sys.base_prefix)})
         inner = replace(cage, read=(*cage.read, *here), write=(*cage.write, own), network="off")
         text = await asyncio.to_thread(_TEXT.read_text, encoding="utf-8")
+        program = "python3" if sandbox.name == "docker" else str(python)
         command = Command(
-            (
-                "python3" if sandbox.name == "docker" else str(python),
-                "-I",
-                "-S",
-                "-c",
-                text,
-                json.dumps(order),
-            ),
+            (program, "-I", "-S", "-c", text, json.dumps(order)),
             own,
             {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
             top / "spill",
