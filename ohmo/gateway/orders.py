@@ -13,6 +13,7 @@ from channels.record import record
 from channels.text import wall
 from ohmo.ambient import NewId
 from ohmo.approvals.cards import closing
+from ohmo.approvals.permission_orders import permissions_in_words
 from ohmo.approvals.questions import OpenQuestions
 from ohmo.approvals.trust_orders import TrustOrders
 from ohmo.checkpoints.taking_back import TakingBack
@@ -58,7 +59,6 @@ from ohmo.cron.desk import CronDesk
 from ohmo.cron.spec import job_line, when_words
 from ohmo.gateway.access import Access
 from ohmo.gateway.answering import Answering, Ended, notice
-from ohmo.gateway.permission_orders import permissions_in_words
 from ohmo.sessions.exporting import Exporting, Form
 
 
