@@ -143,6 +143,7 @@ def test_a_cage_holds_inside_the_hardened_unit(machine: Booted) -> None:
 
 
 def test_a_tool_of_the_user_unit_works_in_a_cage(machine: Booted) -> None:
+    machine.run("rm -f ~/.ohmo/config.yaml", user="pat")  # another test left a broken one
     machine.run("ohmo-pat service install && ohmo-pat service start", user="pat")
     try:
         said = machine.run("ohmo-pat -p 'Bash: id -un; touch ~/x' --allow Bash", user="pat")
