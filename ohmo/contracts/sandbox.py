@@ -55,12 +55,15 @@ class Cage:
 class Launch:
     """``fds``: open in the program that is started, under these numbers. ``rules``: what the keeper
     applies between fork and exec (``ohmo.processes.confinement``), and what it watches. ``env``:
-    on top of the command's own."""
+    on top of the command's own. ``within``: where ``argv`` begins with a program that makes the
+    cage, the descriptor by which the command's environment gets in; no variable of it may reach
+    what runs outside, which some tell what to load (``LD_PRELOAD``, ``BASH_ENV``)."""
 
     argv: tuple[str, ...]
     fds: tuple[int, ...] = ()
     rules: Mapping[str, Json] = field(default_factory=dict[str, Json])
     env: Mapping[str, str] = field(default_factory=dict[str, str])
+    within: int | None = None
 
 
 @record

@@ -109,7 +109,8 @@ class Acting:
         cage = None
         if self._programs is not None:
             terms = replace(program.terms, what=f"the hook {hook.name}", plugin=program.plugin)
-            cage = await self._programs.cage(argv, what.cwd, terms)
+            # What stands for the file of a call is the model's word and opens nothing.
+            cage = await self._programs.cage(program.argv, what.cwd, terms)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         event = self._folder / f"{secrets.token_hex(8)}.json"
         spill = event.with_suffix(".txt")

@@ -20,6 +20,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
 from ohmo.mcp.contract import Endpoint, ServerFailed
+from ohmo.processes.job import outside
 from ohmo.processes.process_tree import MARK, descendants, send, send_group, sweep
 
 MOST_BYTES = 16 << 20  # of one message
@@ -136,8 +137,9 @@ async def _started(
     complaints.caged = True
     launch = await held.enter_async_context(programs.launch(argv, cwd, cage))
     rules: dict[str, Any] = dict(launch.rules)
-    rules["rlimits"] = {**rules["rlimits"], "NPROC": rules["rlimits"]["NPROC"] + _LATER}
-    env = {**environ, **launch.env}
+    if "rlimits" in rules:  # else the backend holds it to its limits itself
+        rules["rlimits"] = {**rules["rlimits"], "NPROC": rules["rlimits"]["NPROC"] + _LATER}
+    env = outside(launch, {**environ, **launch.env})
     order = {"argv": launch.argv, "cwd": str(cwd), "env": env, "fds": launch.fds, "rules": rules}
     with ExitStack() as passed:
         told = os.memfd_create("order")

@@ -309,7 +309,7 @@ class ProcessRunner:
         order = {
             "argv": launch.argv,
             "cwd": str(command.cwd),
-            "env": {**command.env, **launch.env, MARK: mark},
+            "env": outside(launch, {**command.env, **launch.env, MARK: mark}),
             "stdin": str(command.stdin),
             "fds": launch.fds,
             "rules": dict(launch.rules),
@@ -326,6 +326,18 @@ class ProcessRunner:
         patience = self._grace + self._patience
         release = held.pop_all().aclose
         return Job(keeper, mark, progress, life=life, patience=patience, release=release)
+
+
+def outside(launch: Launch, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the program that is started; that of the command, where it is another one,
+    goes by its descriptor: ``NAME=VALUE`` with a NUL behind each."""
+    if launch.within is None:
+        return dict(environ)
+    with os.fdopen(os.dup(launch.within), "wb") as file:
+        file.writelines(os.fsencode(f"{name}={value}\0") for name, value in environ.items())
+    os.lseek(launch.within, 0, os.SEEK_SET)
+    marked = {MARK: environ[MARK]} if MARK in environ else {}
+    return {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **marked}
 
 
 def child_environment(

@@ -10,6 +10,7 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
+from ohmo.contracts.messages import Json
 from ohmo.contracts.sandbox import Cage, Launch
 from ohmo.sandbox.limits import limits, temporary
 from ohmo.sandbox.places import kept, mounts
@@ -21,13 +22,18 @@ _OWN_NAMESPACES = ("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshar
 _POINTERS = ("commondir", "config.worktree")
 # A link that was put in the place of a protected folder, between the look and bwrap's mount, would
 # bring in what it leads to; what is mounted cannot be exchanged any more. So it is compared inside,
-# before anything of the command runs.
+# before anything of the command runs, its environment included: that may name files to load, which
+# would find those descriptors.
 _COMPARE = """
+environment=$1; shift
 until [ "$1" = -- ]; do
   [ "/proc/self/fd/$1" -ef "$2" ] || { echo "no cage: $2 was exchanged" >&2; exit 126; }
   eval "exec $1<&-"; shift 2
 done
-shift; exec "$@"
+shift
+while IFS= read -r -d '' each; do export "$each"; done <&"$environment" 2>/dev/null
+exec {environment}<&-
+exec "$@"
 """
 
 
@@ -50,8 +56,9 @@ class Bubblewrap:
         own_network = cage.network != "on"
         with ExitStack() as held:
             families = (*LOCAL, *INTERNET) if own_network or cage.doors else INTERNET
-            filter_fd = os.memfd_create("seccomp")
-            held.callback(os.close, filter_fd)
+            filter_fd, env_fd = os.memfd_create("seccomp"), os.memfd_create("environment")
+            for fd in (filter_fd, env_fd):
+                held.callback(os.close, fd)
             os.write(filter_fd, program(families))
             os.lseek(filter_fd, 0, os.SEEK_SET)
             protected = kept(cage, held)
@@ -65,17 +72,17 @@ class Bubblewrap:
             words += ["--remount-ro", "/proc", "--remount-ro", "/dev"]
             # Also what stands above those mounts: a file made there would be lost without a word.
             words += [*_mounts(cage, protected), "--remount-ro", "/", "--chdir", str(cwd), "--"]
-            if protected:
-                words += ["/bin/bash", "--norc", "--noprofile", "-c", _COMPARE, "sandbox"]
-                for path, fd in protected.items():
-                    words += [str(fd), str(path)]
-                words.append("--")
+            words += ["/bin/bash", "--norc", "--noprofile", "-c", _COMPARE, "sandbox", str(env_fd)]
+            for path, fd in protected.items():
+                words += [str(fd), str(path)]
+            words.append("--")
             env = temporary("/tmp")  # noqa: S108 - the cage's own
-            fds = (filter_fd, *protected.values())
+            fds = (filter_fd, env_fd, *protected.values())
             for path, fd in protected.items():
                 if path.name == ".git":
                     held.callback(_unlinked, fd, [each for each in _POINTERS if _none(fd, each)])
-            yield Launch((*words, *argv), fds, {**limits(cage), "own": 1}, env)
+            rules: dict[str, Json] = {**limits(cage), "own": 1}
+            yield Launch((*words, *argv), fds, rules, env, within=env_fd)
 
 
 def _mounts(cage: Cage, protected: Mapping[Path, int]) -> Iterator[str]:

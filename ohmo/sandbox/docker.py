@@ -76,7 +76,13 @@ kill -KILL -1
 [ "$(killed)" = "$before" ] || echo "$too_much" >&"$err"
 exit "$code"
 """
-_SWEEP = f"kill -KILL -1; find /tmp /dev/shm -xdev -mindepth 1 -delete 2>/dev/null\n{_CHECK}"
+_SWEEP = f"""
+kill -KILL -1
+find /tmp /dev/shm -xdev -mindepth 1 -type d -exec chmod u+rwx {{}} + 2>/dev/null
+find /tmp /dev/shm -xdev -mindepth 1 -delete 2>/dev/null
+[ -z "$(find /tmp /dev/shm -xdev -mindepth 1 -print -quit 2>&1)" ] || exit 1
+for each in msg sem shm; do [ "$(wc -l < /proc/sysvipc/$each)" = 1 ] || exit 1; done
+{_CHECK}"""
 
 
 def why_not(engine: str) -> str:
@@ -152,11 +158,17 @@ class Docker:
         plan = await asyncio.to_thread(_planned, cage)
         box = await self._box(plan)
         try:
-            client = (sys.executable, "-I", "-S", "-c", _BOOT, _ROOT, self._engine, box.name)
+            env_fd = os.memfd_create("environment")
+            boot = (sys.executable, "-I", "-S", "-c", _BOOT, _ROOT)
+            client = (*boot, str(env_fd), self._engine, box.name)
             too_much = f"it took more than the {cage.memory >> 20} MiB of sandbox.memory"
             inside = ("/bin/bash", "--norc", "--noprofile", "-c", _AROUND, "sandbox")
             words = (*client, plan.user, str(cwd), *inside, *plan.checked, "--", too_much, *argv)
-            yield Launch(words, env=temporary("/tmp"))  # noqa: S108 - the container's own
+            env = temporary("/tmp")  # noqa: S108 - the container's own
+            try:
+                yield Launch(words, (env_fd,), env=env, within=env_fd)
+            finally:
+                os.close(env_fd)
         finally:
             self._give_back(box, plan)
 

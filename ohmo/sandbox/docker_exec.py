@@ -93,23 +93,25 @@ def code_of(engine: str, exec_id: str) -> int:
 
 
 def main() -> None:
-    """``engine container user cwd word ...``"""
-    engine, container, user, cwd, *words = sys.argv[2:]
+    """``environment engine container user cwd word ...``; the first is a descriptor."""
+    environment, engine, container, user, cwd, *words = sys.argv[2:]
     try:
-        sys.exit(_run(engine, container, user, cwd, words))
+        with os.fdopen(int(environment), "rb") as file:
+            env = os.fsdecode(file.read()).split("\0")[:-1]
+        sys.exit(_run(engine, container, user, cwd, words, env))
     except OSError as error:
         print(f"no cage: {error}", file=sys.stderr)
         sys.exit(126)
 
 
-def _run(engine: str, container: str, user: str, cwd: str, words: list[str]) -> int:
+def _run(engine: str, container: str, user: str, cwd: str, words: list[str], env: list[str]) -> int:
     terminal = os.isatty(0)
     more = {
         "User": user,
         "WorkingDir": cwd,
         "Tty": terminal,
         "AttachStdin": not terminal,
-        "Env": [f"{name}={value}" for name, value in os.environ.items()],
+        "Env": env,
     }
     exec_id = prepared(engine, container, words, **more)
 

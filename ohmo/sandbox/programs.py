@@ -15,12 +15,13 @@ import structlog
 
 from ohmo.contracts.sandbox import Backend, Cage, Launch, Terms
 from ohmo.contracts.tool import Opened
-from ohmo.sandbox.walls import Walls
+from ohmo.sandbox.walls import SYSTEM, Walls
 
 log = structlog.get_logger("ohmo.sandbox")
 Tell = Callable[[str, str], Awaitable[object]]
 """What it is about, so that it is told once, and the words for the owner."""
 SCRIPTS = "programs"  # of ohmo's home: where the owner keeps some
+_HOPS = 40  # links on the way to one place, as of the kernel
 _LANGUAGES = (".cjs", ".js", ".mjs", ".pl", ".py", ".rb", ".sh", ".ts")
 _SHELLS = (("/bin/sh", "-c"), ("/bin/bash", "-c"), ("sh", "-c"), ("bash", "-c"))
 
@@ -78,7 +79,7 @@ class Programs:
             await self._tell(f"{terms.what} without walls", line)
 
     def _planned(self, argv: tuple[str, ...], cwd: Path, terms: Terms) -> Cage:
-        reads, writes = self._named(argv, terms) if terms.owners else ((), ())
+        reads, writes = self._named(argv, cwd, terms) if terms.owners else ((), ())
         own = tuple(Path(each) for each in (terms.plugin,) if each)
         lasting = tuple(self._lasting / each for each in (terms.cache,) if each)
         for folder in lasting:
@@ -89,19 +90,24 @@ class Programs:
         return replace(cage, hide=tuple(dict.fromkeys((*cage.hide, *hidden))))
 
     def _named(
-        self, argv: tuple[str, ...], terms: Terms
+        self, argv: tuple[str, ...], cwd: Path, terms: Terms
     ) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
         """What the owner opened by its keys, and by what its words name. Raises OSError."""
         keys: dict[str, list[Path]] = {"read": [], "write": []}
+        grounds = (self._walls.workspace, os.path.realpath(cwd))
         for key, places in (("read", terms.read), ("write", terms.write)):
             for written in places:
                 path = self._absolute(written)
                 place = None if path is None else Path(os.path.realpath(path))
-                if place is None or not self._may(place):
+                led = path is not None and _led_out(str(path), grounds)
+                if place is None or led or not self._may(place):
                     why = "is a sensitive place, or holds one" if place else "is not there"
+                    why = "is led out of the workspace by a link there" if led else why
                     raise OSError(f"{terms.what}: sandbox.{key}: {written} {why}; name another")
                 keys[key].append(place)
         for path in filter(None, map(self._absolute, _words(argv))):
+            if _led_out(str(path), grounds) or _of_system(os.path.realpath(path)):
+                continue
             if path.is_dir():
                 kind = "write" if terms.cache else "read"
                 keys[kind] += filter(self._may, [Path(os.path.realpath(path))])
@@ -136,6 +142,32 @@ class Programs:
         if text == "~" or text.startswith("~/"):
             text = f"{self._home}{text[1:]}"
         return Path(text) if text.startswith("/") and os.path.exists(text) else None  # noqa: PTH110
+
+
+def _of_system(path: str) -> bool:
+    """It can be read in every cage; and of containers the system is the image's."""
+    return any(path == each or path.startswith(f"{each}/") for each in SYSTEM)
+
+
+def _led_out(path: str, grounds: tuple[str, str]) -> bool:
+    """Whether a link that lies where commands may write leads out of there: one of them may have
+    put it there. ``grounds``: such folders, without links."""
+    at, hops, passed = "/", 0, set[str]()
+    left = path.split("/")[::-1]
+    while left:
+        name = left.pop()
+        step = os.path.normpath(f"{at}/{name}")
+        try:
+            target = os.readlink(step)  # noqa: PTH115
+        except OSError:
+            at = step
+            continue
+        if (hops := hops + 1) > _HOPS:
+            return True
+        passed |= {each for each in grounds if step.startswith(f"{each}/")}
+        at = "/" if target.startswith("/") else at
+        left += target.split("/")[::-1]
+    return any(at != each and not at.startswith(f"{each}/") for each in passed)
 
 
 def _words(argv: tuple[str, ...]) -> Iterator[str]:

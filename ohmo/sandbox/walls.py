@@ -131,6 +131,11 @@ class Walls:
         self._due = 0.0  # of the next trial
 
     @property
+    def workspace(self) -> str:
+        """Without links."""
+        return os.path.realpath(self._settings.workspace)
+
+    @property
     def network(self) -> Literal["ask", "on", "off"]:
         return self._settings.network
 

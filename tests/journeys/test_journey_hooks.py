@@ -368,5 +368,5 @@ async def test_hooks_are_listed_tried_and_examined(tmp_path: Path) -> None:
 
 
 def test_without_hooks_nothing_of_them_is_imported() -> None:
-    text = "import sys, ohmo.daemon.startup; print([m for m in sys.modules if m.startswith(('ohmo.hooks', 'ohmo.sandbox.pro'))])"
+    text = "import sys, ohmo.daemon.startup; print([m for m in sys.modules if m.startswith(('ohmo.hooks', 'ohmo.sandbox.prob', 'ohmo.sandbox.prog'))])"
     assert run_process(sys.executable, "-c", text, code=0, cwd=ROOT).stdout.strip() == "[]"

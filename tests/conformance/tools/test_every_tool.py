@@ -81,7 +81,7 @@ SURFACE = {  # what models and people already know these by
     "Write": "file_path content",
     "Edit": "file_path old_string new_string replace_all",
     "MultiEdit": "file_path edits",
-    "Bash": "command timeout run_in_background terminal network description",
+    "Bash": "command timeout run_in_background terminal network hosts description",
     "Glob": "pattern path",
     "Grep": "pattern path glob type output_mode -i -n -A -B -C head_limit multiline",
     "WebFetch": "url prompt",

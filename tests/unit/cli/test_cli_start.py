@@ -129,10 +129,6 @@ def test_a_wrong_configuration_is_code_78_and_a_line_for_each_problem(home: Path
             "config.yaml:1: channels.matrix.homeserver: must be",
         ),
         (
-            "sandbox: {backend: docker}",
-            "config.yaml:1: sandbox.backend: the backend docker comes in a later version; remove this",
-        ),
-        (
             "store: {url: 'postgresql://h/d'}",
             "config.yaml:1: store.url: a daemon on PostgreSQL comes in a later version",
         ),

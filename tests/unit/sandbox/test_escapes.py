@@ -9,6 +9,7 @@ import resource
 import shlex
 import socket
 import subprocess
+from collections.abc import Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -55,9 +56,15 @@ class Ground:
         )
 
     async def run(
-        self, script: str, seconds: float = 20, *, cwd: Path | None = None, cage: Cage | None = None
+        self,
+        script: str,
+        seconds: float = 20,
+        *,
+        cwd: Path | None = None,
+        cage: Cage | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> JobEnded:
-        environ = child_environment({"PATH": "/usr/bin:/bin", "HOME": str(self.home)})
+        environ = child_environment({"PATH": "/usr/bin:/bin", "HOME": str(self.home)}, env)
         cage = cage or await self.walls.cage(cwd or self.work)
         assert cage is not None, await self.walls.standing()
         argv = ("/bin/bash", "-c", script)
@@ -400,3 +407,34 @@ async def test_where_none_holds_nobody_is_told_that_one_does(tmp_path: Path) -> 
     assert "preset: full is not in force" in ground.walls.told(wanted=True)[1]
     assert not ground.walls.holds
     assert await ground.walls.cage(ground.work) is None
+
+
+LIBRARY = """
+#include <stdlib.h>
+#include <fcntl.h>
+__attribute__((constructor)) static void here(void) { creat(OUTSIDE, 0600); }
+"""
+SHELL = """
+for each in /proc/self/fd/*; do
+  for up in . .. ../.. ../../.. ../../../..; do echo x > "$each/$up/{name}"; done
+done 2>/dev/null
+"""
+
+
+@pytest.mark.needs("cc")
+async def test_no_variable_of_a_command_reaches_what_makes_its_cage(
+    ground: Ground, tmp_path: Path
+) -> None:
+    """``LD_PRELOAD`` would be loaded outside, ``BASH_ENV`` find descriptors of what is outside."""
+    outside = tmp_path / "outside"
+    source = ground.work / "evil.c"
+    source.write_text(LIBRARY.replace("OUTSIDE", f'"{outside}"'))
+    library = ground.work / "evil.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    (ground.work / "evil.sh").write_text(SHELL.format(name="by-a-shell"))
+    (ground.work / ".git/hooks").mkdir(parents=True, exist_ok=True)
+    env = {"LD_PRELOAD": str(library), "BASH_ENV": str(ground.work / "evil.sh"), "OWN": "a\nb=c"}
+    ended = await ground.run('printf %s "$OWN"; echo "[$LD_PRELOAD]"', env=env)
+    assert ended.output.out.head.decode() == f"a\nb=c[{library}]\n"  # its own has them all
+    assert not outside.exists()
+    assert list(tmp_path.rglob("by-a-shell")) == []

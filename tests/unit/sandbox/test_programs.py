@@ -264,3 +264,34 @@ async def test_a_call_that_names_nothing_is_as_it_was(room: Room) -> None:
     plain = room.ground.walls.planned(room.ground.work)
     lent = await room.cage("x", terms=Terms("x"))
     assert lent == room.ground.walls.planned(room.ground.work, opened=Opened(offline=True)) == plain
+
+
+async def test_a_link_that_a_command_put_in_place_of_a_named_folder_opens_nothing(
+    room: Room,
+) -> None:
+    """Neither by a word of the owner nor by a key, however many links there are on the way."""
+    work, documents = room.ground.work, room.ground.home / "Documents"
+    file(documents / "a.txt")
+    (work / "notes").symlink_to(documents)
+    (work / "twice").symlink_to("notes")
+    (work / "down").mkdir()
+    (work / "down/here").symlink_to("..")
+    outer = room.ground.home / "outer"
+    outer.symlink_to(work)
+    servers = replace(OWNERS, cache="x")
+    for word in ("notes", "twice", "down/here/notes", "notes/a.txt"):
+        for named in (work / word, outer / word):
+            cage = await room.cage("node", "/x", str(named), terms=servers)
+            assert [
+                path for path in (*cage.read, *cage.write) if documents in (path, *path.parents)
+            ] == []
+            with pytest.raises(OSError, match="led out of the workspace"):
+                await room.cage("node", terms=replace(OWNERS, write=(str(named),)))
+    cage = await room.cage("node", str(documents), terms=servers)
+    assert documents in cage.write
+    assert work / "down" in (await room.cage("node", str(work / "down"), terms=servers)).write
+
+
+async def test_a_program_of_the_system_opens_no_part_of_it_anew(room: Room) -> None:
+    cage = await room.cage("/usr/bin/python3", "/bin/sh")
+    assert cage.named == ()
