@@ -131,7 +131,7 @@ def _judged(plugin: Plugin, *, config: Config, environ: Mapping[str, str]) -> Ju
     if not plugin.hooks:
         return Judged(tuple(runs), tuple(notes))
     hooks = _hooks_in(plugin, plugin.folder)
-    acts = [f"{'/'.join(hook.events)}: {hook.does}" for hook in hooks.hooks]
+    acts = [hook.may for hook in hooks.hooks]
     return Judged((*acts, *runs), (*hooks.findings, *notes), hooks.broken)
 
 

@@ -22,7 +22,7 @@ from ohmo.contracts.sandbox import Programs
 from ohmo.hooks.answer import Raw
 from ohmo.hooks.hook import SHELL, Endpoint, Hook, Program, Prompt, Python
 from ohmo.hooks.packages import Threads
-from ohmo.hooks.payload import file_of, filled, told
+from ohmo.hooks.payload import file_of, filled, overlong, told
 from ohmo.lifecycle import within
 from ohmo.processes.job import Command, JobEnded, ProcessRunner, Stream, child_environment
 
@@ -168,6 +168,8 @@ class Acting:
     async def _ask(self, hook: Hook, prompt: Prompt, what: Hooked) -> Raw:
         if self._asking is None:
             return Raw(problem="there is no model here to ask")
+        if what.event == "pre_tool_use" and overlong(what):
+            return Raw(problem="the call is too long to be judged")
         text = filled(prompt.text, hook, what)
         model = self._asking.model(hook, prompt.model)
         if prompt.agent:

@@ -147,13 +147,13 @@ def _may(found: Project) -> str:
     """What they would do, and which files are part of it."""
     hooks = found.file.hooks
     runs = any(isinstance(hook.action, Program) for hook in hooks)
-    does = [f"{'/'.join(hook.events)}: {_cut(hook.does)}" for hook in hooks[:_SHOWN]]
+    does = [hook.may for hook in hooks[:_SHOWN]]
     if len(hooks) > _SHOWN:
         does.append(f"and {len(hooks) - _SHOWN} more, which ohmo hooks list --json shows")
     named = ", ".join(map(_cut, found.named[:_SHOWN])) or "no file"
     more = f" and {len(found.named) - _SHOWN} more" if len(found.named) > _SHOWN else ""
-    walled = "; in the sandbox, with the workspace and without network" if runs else ""
-    return f"runs {'; '.join(does)} (with {named}{more} of the project as it is now{walled})"
+    walled = "; programs in the sandbox, with the workspace and without network" if runs else ""
+    return f"{'; '.join(does)} (with {named}{more} of the project as it is now{walled})"
 
 
 def _cut(text: str) -> str:

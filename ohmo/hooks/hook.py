@@ -101,7 +101,23 @@ class Hook:
             case Python(_, spec):
                 return spec
 
+    @property
+    def may(self) -> str:
+        """What it does, and when, for whoever has to trust it."""
+        match self.action:
+            case Program() | Python():
+                verb = "runs"
+            case Endpoint():
+                verb = "sends what it is told to"
+            case Prompt(_, model):
+                verb = f"asks {model or 'the smallest model'}"
+        does = self.does
+        if len(does) > _CUT:
+            does = f"{does[:_CUT]}… ({len(does)} characters)"
+        return f"at {'/'.join(self.events)} {verb} {does}"
 
+
+_CUT = 200  # characters of what one does
 SHELL = ("/bin/sh", "-c")
 
 

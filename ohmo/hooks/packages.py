@@ -88,7 +88,15 @@ class Threads:
         ended: asyncio.Future[Raw] = loop.create_future()
         late = False
 
+        def overdue() -> None:  # whoever waited: /stop makes no call a hanging one
+            nonlocal late
+            late = True
+            self._hanging[name] = self._hanging.get(name, 0) + 1
+
+        timer = loop.call_later(hook.timeout, overdue)
+
         def tell(raw: Raw) -> None:
+            timer.cancel()
             if late:
                 self._hanging[name] -= 1
             if not ended.done():
@@ -100,13 +108,8 @@ class Threads:
                 loop.call_soon_threadsafe(tell, raw)
 
         threading.Thread(target=work, name=f"hook {name}", daemon=True).start()
-        try:
-            async with asyncio.timeout(hook.timeout):
-                return await ended
-        finally:
-            if not ended.done() or ended.cancelled():
-                late = True
-                self._hanging[name] = self._hanging.get(name, 0) + 1
+        async with asyncio.timeout(hook.timeout):
+            return await ended
 
 
 def _said(action: Python, event: str) -> Raw:

@@ -112,6 +112,16 @@ def _documented(hook: Hook, what: Hooked) -> dict[str, Any]:
     return body
 
 
+def overlong(what: Hooked) -> bool:
+    """Whether a prompt would show only a part of the call."""
+    return what.call is not None and len(json.dumps(dict(what.call.arguments))) > _LONG
+
+
+def _cut(text: str) -> str:
+    more = len(text) - _LONG
+    return f"{text[:_LONG]}… (cut: {more} characters more)" if more > 0 else text
+
+
 def filled(text: str, hook: Hook, what: Hooked) -> str:
     """A prompt with its places filled, once: what stands in a value fills nothing again."""
 
@@ -121,10 +131,10 @@ def filled(text: str, hook: Hook, what: Hooked) -> str:
                 return what.call.name if what.call is not None else ""
             case "args":
                 found: Any = dict(what.call.arguments) if what.call is not None else {}
-                return json.dumps(found, ensure_ascii=False)[:_LONG]
+                return _cut(json.dumps(found, ensure_ascii=False))
             case "result":
-                return what.result.text[:_LONG] if what.result is not None else ""
+                return _cut(what.result.text) if what.result is not None else ""
             case _:
-                return json.dumps(told(hook, what), ensure_ascii=False)[:_LONG]
+                return _cut(json.dumps(told(hook, what), ensure_ascii=False))
 
     return _PLACES.sub(value, text)

@@ -81,7 +81,7 @@ class Entry:
                  for line in runs[:_SHOWN]]  # fmt: skip
         if len(runs) > _SHOWN:
             lines.append(f"and {len(runs) - _SHOWN} more, which ohmo plugins list --json shows")
-        hooks = ("hooks without network",) if plugin.hooks else ()
+        hooks = ("programs of hooks without network",) if plugin.hooks else ()
         servers = ("MCP servers with the network",) if plugin.servers else ()
         if hooks or servers:
             lines.append(f"in the sandbox, with the workspace: {', '.join((*hooks, *servers))}")

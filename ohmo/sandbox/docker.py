@@ -80,7 +80,11 @@ _SWEEP = f"""
 kill -KILL -1
 find /tmp /dev/shm -xdev -mindepth 1 -type d -exec chmod u+rwx {{}} + 2>/dev/null
 find /tmp /dev/shm -xdev -mindepth 1 -delete 2>/dev/null
-[ -z "$(find /tmp /dev/shm -xdev -mindepth 1 -print -quit 2>&1)" ] || exit 1
+for each in /tmp /dev/shm; do
+  # what lies there on another device is a place of the cage
+  find "$each" -xdev -mindepth 1 ! -type d -printf '%D\n' |
+    grep -qxF "$(stat -c %d "$each")" && exit 1
+done
 for each in msg sem shm; do [ "$(wc -l < /proc/sysvipc/$each)" = 1 ] || exit 1; done
 {_CHECK}"""
 

@@ -123,7 +123,7 @@ async def test_nothing_gets_out_of_hooks_and_servers_whoever_brings_them(
         ports = await order(home, tmp_path, port)
         listed = (await home.ohmo("trust", "list")).out
         assert "in the sandbox, with the workspace and the network" in listed
-        network = "hooks without network, MCP servers with the network"
+        network = "programs of hooks without network, MCP servers with the network"
         assert f"in the sandbox, with the workspace: {network}" in listed
         assert "in the sandbox, with the workspace and without network" in listed
         for kind, name in (("plugin", "till"), ("mcp", home.work), ("hook", home.work)):

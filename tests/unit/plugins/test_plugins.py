@@ -278,7 +278,7 @@ async def test_what_one_may_do_is_said_before_and_a_change_waits_anew(rig: Rig) 
     (waiting,) = await rig.desk.waiting()
     assert (waiting.kind, waiting.name, waiting.where) == ("plugin", "shop", str(folder))
     assert waiting.may.startswith(
-        "runs x; in the sandbox, with the workspace: hooks without network, MCP servers with the network;"
+        "runs x; in the sandbox, with the workspace: programs of hooks without network, MCP servers with the network;"
         " brings skills, which instruct the model; brings the"
     )
     assert "/plugin:shop:order, /plugin:shop:stock:count (7 files, 1 KiB)" in waiting.may

@@ -63,11 +63,14 @@ class TestReal:
     async def test_a_container_serves_one_command_after_another_and_keeps_nothing_of_one(
         self, ground: Ground, engine: str
     ) -> None:
-        await ground.run("echo x > /tmp/left; setsid sleep 7201 & echo x > kept")
+        left = (
+            "echo x > /tmp/left; mkdir /tmp/shut; echo x > /tmp/shut/left; chmod -R a-w /tmp/shut"
+        )
+        await ground.run(f"{left}; setsid sleep 7201 & echo x > kept")
         assert not running("7201")
         before = set(containers(engine))
         ended = await ground.run(
-            "ls -A /tmp | grep -v pytest; cat kept; ls /proc | grep -c '^[0-9]'"
+            "find /tmp -xdev -name left; cat kept; ls /proc | grep -c '^[0-9]'"
         )
         lines = ended.output.out.head.decode().split()
         assert lines[:-1] == ["x"]
@@ -115,8 +118,15 @@ class TestReal:
         box = await backend._box(plan)
         words = ["/bin/bash", "-c", docker._AROUND, "x", *plan.checked, "--", "y", "ls", str(hooks)]
         client = [sys.executable, "-I", "-S", "-c", docker._BOOT, docker._ROOT]
-        client += [backend._engine, box.name, plan.user, str(ground.work)]
-        done = subprocess.run([*client, *words], capture_output=True, timeout=20, check=False)
+        with Path(os.devnull).open("rb") as none:
+            client += [str(none.fileno()), backend._engine, box.name, plan.user, str(ground.work)]
+            done = subprocess.run(
+                [*client, *words],
+                capture_output=True,
+                timeout=20,
+                check=False,
+                pass_fds=(none.fileno(),),
+            )
         box.close()
         assert (done.returncode, done.stdout) == (126, b"")
         assert b"was exchanged" in done.stderr
