@@ -114,7 +114,7 @@ class TrustOrders:
         try:
             await desk.allow(one.kind, one.name, who, folder=folder, digest=one.digest)
         except NothingToTrust as error:
-            return literal(f"{error}.")
+            return literal(self.cards.plain(f"{error}."))
         return f"Trusted: {title}."
 
     async def _revoked(self, kind: Kind | None, name: str) -> str:
