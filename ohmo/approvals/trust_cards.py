@@ -17,11 +17,12 @@ import structlog
 
 from channels.contract import Address, Choice, Hint, Inbound, MessageId, Outbound
 from channels.durable import replacing
-from channels.record import record
+from channels.record import Recent, record
 from channels.text import code_span, literal
 from ohmo.ambient import NewId, derived
 from ohmo.approvals.cards import TTL, closing, shown_after, stands
 from ohmo.approvals.trusting import NothingToTrust, TrustDesk
+from ohmo.content import one_line
 from ohmo.contracts.agent import Event, TurnStarted
 from ohmo.contracts.outbox import OutRow, PostRow
 from ohmo.contracts.store import Store
@@ -32,11 +33,14 @@ log = structlog.get_logger("ohmo.trust")
 MOST = 6  # cards that are open at once; what else waits is asked as they are answered
 _EVERY = 2.0  # seconds between two looks at what belongs to no project
 _AGAIN = 10.0  # seconds between two at what is asked already
+_KNOWN = 64  # names, and folders, of which is known when they were asked for
 _PAUSE = 0.5  # seconds in which turns that begin are looked at together
+OFTEN = 600.0  # seconds in which what nobody answers is asked once, whatever it changes to
 _LONGEST = 3_000  # characters of what one may do
 _TRUST, _LEAVE = "trust:", "leave:"  # begin the values of its buttons
 _GONE = "It is not there any more as it was shown, so this trusts nothing"
 _MEANWHILE = "Trusted meanwhile"
+_SETTLED_TOOLS = "Settled meanwhile; `ohmo mcp list` shows it"
 SETTLED = "This is settled already."
 Listen = Callable[[], AbstractContextManager[AsyncIterator[tuple[str, Event]]]]
 
@@ -72,10 +76,14 @@ class Places(Protocol):
         """In which its turns work. Raises StoreError."""
         ...
 
+    async def tell(self, incident: str, text: str) -> object:
+        """The owner, of what found no place on a card."""
+        ...
+
 
 class TrustCards:
     """``kept``: the file of the open ones. ``workspace``: where what belongs to no project is
-    looked for."""
+    looked for. ``redact``: takes secrets out of what is said of it."""
 
     def __init__(
         self,
@@ -86,6 +94,7 @@ class TrustCards:
         *,
         workspace: Path,
         new_id: NewId,
+        redact: Callable[[str], str],
     ) -> None:
         self.desk = desk
         self._store = store
@@ -93,6 +102,7 @@ class TrustCards:
         self._kept = kept
         self._workspace = workspace
         self._new_id = new_id
+        self._redact = redact
         self._open: dict[str, Card] | None = None  # None: not read yet in this life
         self._told: set[str] = set()  # whose rows are known to be there
         self._alone = asyncio.Lock()
@@ -100,6 +110,18 @@ class TrustCards:
         self._heard = asyncio.Event()
         self._seen: object = None
         self._looked = 0.0
+        self._asked = Recent[tuple[Kind, str], float](_KNOWN)  # when, while nobody answered
+        self._behind = Recent[tuple[Path, bool], Address](_KNOWN)  # looks that found no place
+
+    def plain(self, text: str) -> str:
+        """What others wrote, on one line and without secrets."""
+        return one_line(self._redact(text))
+
+    def facts(self, one: Candidate) -> str:
+        """Where it is, what it may do and which content that is: a list in CommonMark."""
+        may, where = self.plain(one.may), code_span(self.plain(one.where))
+        may = may if len(may) <= _LONGEST else f"{may[:_LONGEST]}… (cut)"
+        return f"- where: {where}\n- it {literal(may)}\n- content `{one.digest[:12]}`"
 
     def hear(self, thread: str, event: Event) -> None:
         """From a running turn."""
@@ -143,6 +165,10 @@ class TrustCards:
             for folder, card in {one.folder: one for one in (await self._cards()).values()}.items():
                 row = await self._store.post_row(card.id)
                 await self.look(Path(folder), place if row is None else stands(row))
+            behind = list(self._behind.items())
+            self._behind.clear()
+            for (where, everything), chat in behind:
+                await self.look(where, chat, everything=everything)
 
     async def look(self, folder: Path, place: Address | None, *, everything: bool = True) -> None:
         """Asks in ``place`` for what is new there, and settles what is not as it was shown.
@@ -156,14 +182,26 @@ class TrustCards:
         cards = await self._cards()
         there = {(one.kind, one.name, one.digest) for one in waiting}
         for card in list(cards.values()):
+            row = await self._store.post_row(card.id)
+            if card.id in self._told if row is None else row.state in ("dead", "dropped"):
+                cards.pop(card.id)  # nobody can answer it: asked anew
+                await self._keep()
+                continue
             here = card.folder == str(folder) or _roams(card.kind, card.name)
-            if here and card.about not in there:
-                await self._settle(card, _became(card, rows))
+            if not here or card.about in there:
+                continue
+            note = _became(card, rows, waiting)
+            if note == _GONE and _still(card, waiting) and self._just_asked(card.about):
+                continue  # it keeps changing, and the card stays
+            await self._settle(card, note)
         for one in _together(waiting):
             roams = _roams(one.kind, one.name)
-            if place is not None and (everything or roams):
-                home = self._workspace if roams else folder
-                await self._ask(one, home, place, rows)
+            at = self._places.owner() if roams else place  # of all conversations, or of this one
+            if at is not None and (everything or roams):
+                await self._ask(one, self._workspace if roams else folder, at, rows)
+
+    def _just_asked(self, about: tuple[Kind, str, str]) -> bool:
+        return time.monotonic() - self._asked.get(about[:2], -OFTEN) < OFTEN
 
     async def _ask(
         self, one: Candidate, folder: Path, place: Address, rows: Sequence[Trust]
@@ -172,13 +210,20 @@ class TrustCards:
         about = (one.kind, one.name, one.digest)
         card = next((each for each in cards.values() if each.about == about), None)
         if card is None:
-            if len(cards) >= MOST or _left_off(one, rows):
+            if _left_off(one, rows):
                 return
+            if len(cards) >= MOST or self._just_asked(about):
+                self._behind[folder, not _roams(one.kind, one.name)] = place
+                if one.kind == "plugin" and _before(one, rows) and not self._just_asked(about):
+                    text = f"{titled(*about[:2])} changed since it was trusted and is off"
+                    await self._places.tell(text, f"{text}; answer the open cards, then its comes.")
+                return
+            self._asked[about[:2]] = time.monotonic()
             card = Card(self._new_id(), *about, str(folder))
             cards[card.id] = card
             await self._keep()
         if card.id not in self._told:  # a row that is there already is not written again
-            await self._store.post([_row(card, one, place, rows)])
+            await self._store.post([_row(card, self.facts(one), place, _before(one, rows))])
             self._told.add(card.id)
 
     async def answer(self, id: str, person: str, name: str, *, allow: bool) -> tuple[bool, str]:
@@ -202,43 +247,39 @@ class TrustCards:
                     )
                 except NothingToTrust as error:
                     log.info("trust_card_gone", kind=card.kind, name=card.name, why=str(error))
-                    await self._settle(card, _GONE)
+                    now = await self.desk.waiting(folder)
+                    gone = _became(card, await self.desk.trusts(), now)
+                    await self._settle(card, gone, answered=True)
                     place = self._places.owner() if row is None else stands(row)
                     await self._look(folder, place, everything=True)
-                    return False, f"{_GONE}."
-            note = "Trusted by" if allow else "Left off by"
-            await self._settle(card, f"{note} {literal(name)}")
-            return True, "Trusted" if allow else "Left off"
+                    return False, f"{gone}."
+            note = "Trusted" if allow else "Left off"
+            await self._settle(card, f"{note} by {literal(name)}", answered=True)
+            return True, note
 
     async def meant(self, said: Inbound) -> list[Card]:
         """The open ones that words said here may mean: the one they reply to, else all that stood
         in this chat by then. Raises Unavailable."""
-        here, near = said.address, list[Card]()
+        near: list[Card] = []
         for card in (await self._cards()).values():
-            row = await self._store.post_row(card.id)
-            names = _names(row, said)
-            if row is None or not names:
-                continue
-            place = stands(row)
-            if (place.channel, place.account, place.chat) != (
-                here.channel,
-                here.account,
-                here.chat,
-            ):
-                continue
-            if said.reply_to in names or here.topic in names:
+            names = _stood(await self._store.post_row(card.id), said)
+            if names and (said.reply_to in names or said.address.topic in names):
                 return [card]
-            near.append(card)
+            near += [card] if names else []
         return near
 
     async def seen(self, one: Candidate, said: Inbound | None) -> Card | None:
-        """The open one about exactly this, if it stood somewhere when these words were said."""
+        """The open one about exactly this, if it stood in this chat when these words were said."""
         for card in (await self._cards()).values():
             if said is not None and card.about == (one.kind, one.name, one.digest):
-                return card if _names(await self._store.post_row(card.id), said) else None
+                return card if _stood(await self._store.post_row(card.id), said) else None
         return None
 
-    async def _settle(self, card: Card, note: str) -> None:
+    async def _settle(self, card: Card, note: str, *, answered: bool = False) -> None:
+        """Places are free then; what somebody answered is asked anew as it changes."""
+        if answered or note != _GONE:
+            self._asked.pop(card.about[:2], None)
+        self._looked = 0.0
         row = await self._store.post_row(card.id)
         if row is not None:
             await self._store.post([closing(lambda: derived("trust", card.id), note)(row)])
@@ -255,9 +296,12 @@ class TrustCards:
         await asyncio.to_thread(_write, self._kept, json.dumps(rows).encode())
 
 
-def _names(row: OutRow | None, said: Inbound) -> list[MessageId]:
-    """Of the messages that showed a card by then: nobody allows what they did not see."""
+def _stood(row: OutRow | None, said: Inbound) -> list[MessageId]:
+    """The messages that showed a card in this chat by then: nobody allows what they did not see."""
     if row is None or shown_after(row, said.at):
+        return []
+    place, here = stands(row), said.address
+    if (place.channel, place.account, place.chat) != (here.channel, here.account, here.chat):
         return []
     return [state.receipt.message for state in row.parts if state.receipt is not None]
 
@@ -272,6 +316,7 @@ def parse_trust(choice: str) -> tuple[str, bool] | None:
 
 def titled(kind: Kind, name: str) -> str:
     """What it is, for people; CommonMark."""
+    name = one_line(name)
     if kind == "project" and name.endswith(f"/{SETTINGS}"):
         return f"the settings of the project {code_span(name.removesuffix(f'/{SETTINGS}'))}"
     whose = {"project": "the skills of the project", "hook": "the hooks of the project"}
@@ -282,24 +327,22 @@ def titled(kind: Kind, name: str) -> str:
     return f"{whose.get(kind, f'the {kind}')} {code_span(name)}"
 
 
-def facts(one: Candidate) -> str:
-    """Where it is, what it may do and which content that is: a list in CommonMark."""
-    may = one.may if len(one.may) <= _LONGEST else f"{one.may[:_LONGEST]}… (cut)"
-    lines = [f"where: {code_span(one.where)}", f"it {literal(may)}"]
-    return "\n".join(f"- {line}" for line in (*lines, f"content `{one.digest[:12]}`"))
+def _before(one: Candidate, rows: Sequence[Trust]) -> list[Trust]:
+    """Other contents of that name that are trusted."""
+    alike = (row for row in rows if (row.kind, row.name) == (one.kind, one.name))
+    return [row for row in alike if row.revoked_at is None]
 
 
-def _row(card: Card, one: Candidate, place: Address, rows: Sequence[Trust]) -> PostRow:
-    before = any((kind, name) == card.about[:2] for kind, name, _ in _active(rows))
-    why = "It changed since it was trusted" if before else "It is new here"
-    head = f"**Trust {titled(one.kind, one.name)}?**\n\n{why}, and off until you say so."
+def _row(card: Card, facts: str, place: Address, before: Sequence[Trust]) -> PostRow:
+    why = "changed since it was trusted" if before else "is new here"
+    head = f"**Trust {titled(card.kind, card.name)}?**\n\nIt {why}, and off until you say so."
     buttons = (
         Choice(f"{_TRUST}{card.id}", "Trust", "good"),
         Choice(f"{_LEAVE}{card.id}", "Leave off", "danger"),
     )
-    text = f"{head}\n\n{facts(one)}"
-    outbound = Outbound(place, text, choices=buttons, card=True, hint=Hint.TRUST)
-    return PostRow(card.id, "message", outbound, ttl=TTL)
+    text = f"{head}\n\n{facts}"
+    said = Outbound(place, text, choices=buttons, card=True, hint=Hint.TRUST)
+    return PostRow(card.id, "message", said, ttl=TTL)
 
 
 def _roams(kind: Kind, name: str) -> bool:
@@ -325,11 +368,17 @@ def _left_off(one: Candidate, rows: Sequence[Trust]) -> bool:
     return gone is not None and all(row.at < gone for row in alike if row.revoked_at is None)
 
 
-def _became(card: Card, rows: Sequence[Trust]) -> str:
+def _still(card: Card, waiting: Sequence[Candidate]) -> bool:
+    """Something of that name waits, with whatever content."""
+    return any((one.kind, one.name) == card.about[:2] for one in waiting)
+
+
+def _became(card: Card, rows: Sequence[Trust], waiting: Sequence[Candidate]) -> str:
     """Of one that does not wait any more."""
     if card.about in _active(rows):
         return _MEANWHILE
-    return _GONE
+    tools = card.kind == "mcp" and _roams(card.kind, card.name)
+    return _SETTLED_TOOLS if tools and not _still(card, waiting) else _GONE
 
 
 def _read(path: Path) -> dict[str, Card]:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import cast, get_args
 
 from channels.text import code_span, literal
-from ohmo.approvals.trust_cards import Card, TrustCards, facts, titled
+from ohmo.approvals.trust_cards import Card, TrustCards, titled
 from ohmo.approvals.trusting import NothingToTrust
 from ohmo.commands.contract import Order
+from ohmo.content import one_line
 from ohmo.contracts.trust import Candidate, Kind
 
 _DIGEST = re.compile(r"[0-9a-f]{8,64}")
@@ -46,14 +47,14 @@ class TrustOrders:
         return Path(order.settings.workspace or self._workspace)
 
     async def _listed(self, order: Order) -> str:
-        desk = self.cards.desk
+        desk, plain = self.cards.desk, self.cards.plain
         lines: list[str] = []
         for one in (await desk.waiting(self._folder(order)))[:_MOST]:
             title = titled(one.kind, one.name)
             if one.broken:
-                lines.append(f"- {title} does not count: {literal(one.broken)}")
+                lines.append(f"- {title} does not count: {literal(plain(one.broken))}")
             else:
-                lines.append(f"- {title} waits: it {literal(one.may)}. {_how(one)}")
+                lines.append(f"- {title} waits: it {literal(plain(one.may))}. {_how(one)}")
         trusted = [row for row in await desk.trusts() if row.revoked_at is None]
         for row in trusted[:_MOST]:
             how = code_span(f"/trust revoke {row.kind} {row.name}")
@@ -100,12 +101,12 @@ class TrustOrders:
         (one,) = fitting
         title = titled(one.kind, one.name)
         if one.broken:
-            return f"{title}: {literal(one.broken)}."
+            return f"{title}: {literal(self.cards.plain(one.broken))}."
         card = await self.cards.seen(one, order.said)
         if card is not None:
             return await self._answered(order, card, allow=allow)
         if not digest:  # nobody was shown it
-            return f"Look at {title} first:\n\n{facts(one)}\n\n{_how(one)}"
+            return f"Look at {title} first:\n\n{self.cards.facts(one)}\n\n{_how(one)}"
         who = f"{order.address.channel}:{order.person}"
         if not allow:
             await desk.leave_off(one.kind, one.name, one.digest, who)
@@ -113,7 +114,7 @@ class TrustOrders:
         try:
             await desk.allow(one.kind, one.name, who, folder=folder, digest=one.digest)
         except NothingToTrust as error:
-            return literal(f"{error}.")
+            return literal(self.cards.plain(f"{error}."))
         return f"Trusted: {title}."
 
     async def _revoked(self, kind: Kind | None, name: str) -> str:
@@ -122,6 +123,11 @@ class TrustOrders:
             for row in await self.cards.desk.trusts()
             if row.name == name and kind in (None, row.kind) and row.revoked_at is None
         }
+        if not kinds and kind == "mcp" and not name.startswith("/"):
+            return (
+                f"Approved tools of {code_span(name)} are not revoked: take the server out of `mcp`"
+                " in config.yaml, or revoke the plugin or project that brings it."
+            )
         if len(kinds) != 1:
             which = (
                 f"name its kind too: {', '.join(sorted(kinds))}" if kinds else "it is not trusted"
@@ -133,7 +139,7 @@ class TrustOrders:
 
 
 def _how(one: Candidate) -> str:
-    return code_span(f"/trust allow {one.kind} {one.name} {one.digest[:12]}")
+    return code_span(f"/trust allow {one.kind} {one_line(one.name)} {one.digest[:12]}")
 
 
 def _named(words: str) -> tuple[Kind | None, str, str]:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -61,6 +62,7 @@ def waiting_servers(
     config: Config, bench: Workbench, trusts: Trusts, servers: McpServers | None
 ) -> Candidates:
     """What of the workspace's file waits to be trusted."""
+    file = cache(lambda: _project_file(config, bench, trusts))  # it knows what it hashed before
 
     async def waiting(folder: Path) -> Sequence[Candidate]:
         def here() -> bool:
@@ -68,7 +70,7 @@ def waiting_servers(
 
         if not await asyncio.to_thread(here):
             return ()
-        found: list[Candidate] = await _project_file(config, bench, trusts).candidates()
+        found: list[Candidate] = await file().candidates()
         if servers is None:
             return [replace(one, may=f"{one.may}; from the next start on") for one in found]
         return found

@@ -11,6 +11,7 @@ from ohmo.approvals.trust_orders import TrustOrders
 from ohmo.assembly.agent import AgentParts
 from ohmo.assembly.deps import Deps
 from ohmo.commands.contract import TRUSTING
+from ohmo.logs.redaction import Redactor
 
 
 @record
@@ -32,6 +33,9 @@ class CardPlaces:
         chosen = None if found is None else found.settings.workspace
         return Path(chosen or self.deps.config.workspace)
 
+    async def tell(self, incident: str, text: str) -> object:
+        return await self.deps.notices.tell(incident, text)
+
 
 def build_trust(deps: Deps, agent: AgentParts) -> TrustOrders:
     """Reads nothing yet."""
@@ -39,5 +43,13 @@ def build_trust(deps: Deps, agent: AgentParts) -> TrustOrders:
     desk = agent.trust_desk(deps.store, workspace)
     kept = deps.config.home.state("trust") / "cards.json"
     new_id = deps.environment.new_id
-    cards = TrustCards(desk, deps.store, CardPlaces(deps), kept, workspace=workspace, new_id=new_id)
+    cards = TrustCards(
+        desk,
+        deps.store,
+        CardPlaces(deps),
+        kept,
+        workspace=workspace,
+        new_id=new_id,
+        redact=Redactor(lambda: deps.config.vault.values).text,
+    )
     return TrustOrders(cards, workspace)

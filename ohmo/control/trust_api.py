@@ -21,9 +21,10 @@ class Named(Wanted):
 
 
 class Allowed(Named):
-    """``digest``: how it begins, as it was shown; ``folder``: work in which it is there for."""
+    """``digest``: how it begins, as it was shown: nobody allows what they did not see; ``folder``:
+    work in which it is there for."""
 
-    digest: str = Field(default="", pattern=r"^[0-9a-f]{0,64}$")
+    digest: str = Field(pattern=r"^[0-9a-f]{8,64}$")
     folder: str | None = Field(default=None, pattern=r"^/", max_length=4_096)
 
 

@@ -7,12 +7,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Collection, Iterator, Mapping
-from hashlib import file_digest, sha256
-from io import BufferedReader
+from hashlib import sha256
 from pathlib import Path
-from typing import cast
 
-from channels.record import record
+from channels.record import Recent, record
 from ohmo.content import Unfit, content_of, digest_of
 from ohmo.content import shown as name_shown
 from ohmo.contracts.mcp import PROJECT_FILE
@@ -22,6 +20,9 @@ from ohmo.mcp.written import Ground, Look, servers_in, shown
 from ohmo.regular_file import open_regular
 
 _SHOWN, _CUT = 8, 300  # servers in the line that says what they start, and characters of each
+_MOST = 64 << 20  # bytes of all files of the project that are hashed
+_MOST_WORDS = 2_000  # of all commands, each of which may name a file
+_PIECE = 1 << 20
 
 
 @record
@@ -45,7 +46,8 @@ class ProjectFile:
         self._trusts = trusts
         self._environ = environ
         self._taken = taken
-        self._known: dict[Path, tuple[object, str]] = {}  # digests of files, with their stamps
+        # sizes and digests of files, with their stamps
+        self._known = Recent[Path, tuple[object, int, str]](_MOST_WORDS)
 
     async def candidates(self) -> list[Candidate]:
         """What waits to be trusted. Raises StoreError."""
@@ -86,7 +88,7 @@ class ProjectFile:
                 notes=(f"{self._folder / PROJECT_FILE} does not count: read it, then: {word}",)
             )
         lent = sha256(str(self._folder).encode()).hexdigest()[:16]
-        return Look(found.endpoints, lent, found.notes)
+        return Look(found.endpoints, lent, found.notes, found.digest)
 
     async def _trusted(self, digest: str) -> bool:
         return await self._trusts.trusted("mcp", str(self._folder), digest)
@@ -102,11 +104,16 @@ class ProjectFile:
                 return "it is a folder"
             ground = Ground(str(path), self._folder, self._environ, self._taken)
             endpoints, notes = servers_in(content.files[PROJECT_FILE].data, ground)
+            if sum(len(one.argv) for one in endpoints) > _MOST_WORDS:
+                return f"its commands have more than {_MOST_WORDS} words"
             files = sorted({name for one in endpoints for name in self._theirs(one)})
             if not files:
                 return _Found(content.digest, endpoints, notes)
-            parts = {name: self._digest(self._folder / name) for name in files}
-            digest = digest_of({"": content.digest, **parts})
+            parts, left = {"": content.digest}, _MOST
+            for name in files:
+                size, parts[name] = self._digest(self._folder / name, left)
+                left -= size
+            digest = digest_of(parts)
             return _Found(digest, endpoints, notes, tuple(files))
         except (Unfit, OSError) as error:
             return str(error)
@@ -119,13 +126,21 @@ class ProjectFile:
                 if piece and path.startswith(f"{self._folder}{os.sep}") and os.path.isfile(path):  # noqa: PTH113 - raises nothing
                     yield os.path.relpath(path, self._folder)
 
-    def _digest(self, path: Path) -> str:
-        """Read again only when it was changed: it may be large, and is looked at all the time.
-        Raises NotRegular, OSError."""
-        with cast("BufferedReader", open_regular(path, follow=True)) as file:
+    def _digest(self, path: Path, left: int) -> tuple[int, str]:
+        """And its size. Read again only when it was changed: it may be large, and is looked at all
+        the time. Raises Unfit, OSError."""
+        with open_regular(path, follow=True) as file:
             status = os.fstat(file.fileno())
             stamp = (status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns)
             known = self._known.get(path)
             if known is None or known[0] != stamp:
-                known = self._known[path] = (stamp, file_digest(file, "sha256").hexdigest())
-        return known[1]
+                digest, size = sha256(), status.st_size
+                while size <= left and (piece := file.read(_PIECE)):
+                    digest.update(piece)
+                    size = max(size, file.tell())  # it may grow while it is read
+                known = (stamp, size, digest.hexdigest())
+            if known[1] > left:
+                most = f"{_MOST >> 20} MiB"
+                raise Unfit(f"the files that its commands name are larger than {most} together")
+            self._known[path] = known
+        return known[1:]

@@ -59,7 +59,7 @@ class Servers:
         self._lenders = tuple(lenders)
         self._looks: tuple[Look, ...] = ()
         self._lent: Mapping[str, Server] = {}
-        self._lent_as: Mapping[str, tuple[str, Endpoint]] = {}  # by whom, and what
+        self._lent_as: Mapping[str, tuple[str, str, Endpoint]] = {}  # by whom, which content, what
         self._tools: Mapping[str, McpTool] = {}
 
     @property
@@ -160,12 +160,12 @@ class Servers:
         if looks == self._looks:
             return
         lent: dict[str, Server] = {}
-        lent_as: dict[str, tuple[str, Endpoint]] = {}
+        lent_as: dict[str, tuple[str, str, Endpoint]] = {}
         for look in looks:
             for each in look.endpoints:
                 if each.name in lent:
                     continue
-                lent_as[each.name] = as_now = (look.of, each)
+                lent_as[each.name] = as_now = (look.of, look.digest, each)
                 server = self._lent.get(each.name)
                 if server is None or self._lent_as[each.name] != as_now:  # else it goes on
                     server = self._made(each.name, (each.kind, lambda each=each: each), look.of)

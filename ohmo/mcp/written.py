@@ -25,11 +25,12 @@ _Line = Annotated[str, Field(max_length=8_192, pattern=r"^[^\x00\r\n]*$")]
 @record
 class Look:
     """``of``: what tells the servers of this file from those of another place. ``notes``: what of
-    it does not count and why, a line each."""
+    it does not count and why, a line each. ``digest``: of all that is trusted with them."""
 
     endpoints: tuple[Endpoint, ...] = ()
     of: str = ""
     notes: tuple[str, ...] = ()
+    digest: str = ""
 
 
 class Lender(Protocol):
@@ -136,12 +137,13 @@ def _endpoint(written_name: str, row: object, ground: Ground) -> Endpoint | str:
 
 
 def shown(endpoint: Endpoint, given: Mapping[str, str]) -> str:
-    """What would run or be asked, for who allows it. ``given``: what every program is given."""
-    more = [
-        f"{key}={value}" for key, value in (endpoint.env or {}).items() if given.get(key) != value
-    ]
+    """What would run or be asked, for who allows it. ``given``: what every program is given; of
+    other variables only the names, and no query of an address, for those often hold secrets."""
+    more = [f"{key}=…" for key, value in (endpoint.env or {}).items() if given.get(key) != value]
     told = [f"with the header {key}" for key in endpoint.headers or {}]
-    return " ".join([*more, *endpoint.argv] if endpoint.argv else [endpoint.url, *told])
+    address, asks, _ = endpoint.url.partition("?")
+    url = f"{address}?…" if asks else address
+    return " ".join([*more, *endpoint.argv] if endpoint.argv else [url, *told])
 
 
 def _filled(text: str, environ: Mapping[str, str]) -> str:

@@ -370,3 +370,25 @@ async def test_hooks_are_listed_tried_and_examined(tmp_path: Path) -> None:
 def test_without_hooks_nothing_of_them_is_imported() -> None:
     text = "import sys, ohmo.daemon.startup; print([m for m in sys.modules if m.startswith(('ohmo.hooks', 'ohmo.sandbox.prob', 'ohmo.sandbox.prog'))])"
     assert run_process(sys.executable, "-c", text, code=0, cwd=ROOT).stdout.strip() == "[]"
+
+
+async def test_hooks_of_another_folder_are_shown_before_they_are_allowed(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    (other / ".ohmo").mkdir(parents=True)
+    hooks = {"hooks": [{"name": "guard", "on": "pre_tool_use", "command": ["./guard_the_till"]}]}
+    (other / ".ohmo" / "hooks.yaml").write_text(yaml.safe_dump(hooks))
+    async with keyboard(tmp_path, ModelServer([])) as home:
+        assert "guard" in (await home.ohmo("hooks", "list", "--folder", str(other))).out
+        assert "guard" in (await home.ohmo("trust", "list", "--folder", str(other))).out
+        unseen = await home.ohmo("trust", "allow", "hook", str(other), "--digest", "0" * 12)
+        assert unseen.code != 0
+        assert "it is not the content that was shown" in unseen.err
+        row = {"kind": "hook", "name": str(other)}
+        status, answer = await home.daemon.call("POST", "/api/v1/trust/allow", row)
+        assert (status, "digest" in str(answer)) == (400, True), answer
+        allowed = await home.ohmo("trust", "allow", "hook", f"{other}/../other/")
+        assert "it runs pre_tool_use" in allowed.err
+        assert "guard_the_till" in allowed.err
+        assert allowed.code == 0
+        listed = json.loads((await home.ohmo("trust", "list", "--json")).out)
+        assert [one["name"] for one in listed["trusts"]] == [str(other)]

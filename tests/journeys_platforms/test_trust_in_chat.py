@@ -195,6 +195,21 @@ async def test_cards_are_answered_in_words(stage: Stage, on: str) -> None:
         await until("shop is trusted", lambda: _is(scene, "shop"))
 
 
+async def test_what_was_shown_in_one_chat_is_shown_again_in_another(stage: Stage) -> None:
+    async with stage("telegram") as scene:
+        await with_owner(scene, "telegram")
+        plugin(scene.daemon.home)
+        await card(scene, "telegram", "shop")
+        await until("the daemon knows what the platform calls the card", scene.daemon.sent)
+        await says(scene, "telegram", "/trust allow shop", chat="group")
+        await shown(scene, "telegram", "group", lambda one: "Look at" in one.text, "what it is")
+        assert await trusted(scene, "shop") == []
+        await says(scene, "telegram", "/trust revoke mcp mill", chat="group")
+        await shown(
+            scene, "telegram", "group", lambda one: "take the server out of" in one.text, "how"
+        )
+
+
 async def test_a_command_of_a_plugin_nobody_trusts_is_refused_wherever_it_stands(
     stage: Stage,
 ) -> None:

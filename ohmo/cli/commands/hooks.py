@@ -36,10 +36,15 @@ def COMMAND() -> None:
 
 
 @COMMAND.command("list")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False, resolve_path=True),
+    help="The folder that is worked in.  [default: the workspace]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def list_(as_json: bool) -> None:
-    """Every hook of $OHMO_HOME/hooks.yaml, installed packages and the workspace, in the order
-    they are asked."""
+def list_(folder: Path | None, as_json: bool) -> None:
+    """Every hook of $OHMO_HOME/hooks.yaml, installed packages and the folder's project, in the
+    order they are asked."""
     from ohmo.cli.home_config import load_config
     from ohmo.contracts.hooks import OWN_FILE
     from ohmo.doctor.checks.hooks import allowed
@@ -49,7 +54,8 @@ def list_(as_json: bool) -> None:
 
     config = load_config()
     own = read_file(config.home.root / OWN_FILE, OWN_FILE) or HookFile()
-    found = Projects().read(config.workspace)
+    folder = folder or config.workspace
+    found = Projects().read(folder)
     theirs = found.file if found is not None else HookFile()
     counting = allowed(config.database, found) if found is not None else False
     said = {True: "yes", False: "no", None: "unknown"}[counting]
@@ -80,7 +86,7 @@ def list_(as_json: bool) -> None:
         return
     print_rows(rows, _COLUMNS, f"there are no hooks; docs/hooks.md says what {OWN_FILE} may hold")
     if theirs.hooks and not counting:
-        where = shlex.quote(str(config.workspace))
+        where = shlex.quote(str(folder))
         notes.append(
             f"hooks of {where} run once they are allowed; look into them, then: ohmo trust allow"
             f" hook {where}"

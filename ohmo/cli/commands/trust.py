@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
 from ohmo.cli.connect import connect_or_open
 from ohmo.cli.show import Columns, Group, ago, as_json_text, clean, client_options, print_rows
-from ohmo.contracts.trust import Kind
+from ohmo.contracts.errors import OhmoError
+from ohmo.contracts.trust import SETTINGS, Kind
 
 _API = "/api/v1/trust"
+_FOLDERS = ("project", "hook", "mcp")  # whose names may be folders
 _KIND = click.Choice(get_args(Kind))
 _COLUMNS: Columns = {
     "KIND": lambda row: row["kind"],
@@ -75,26 +79,42 @@ def allow(
 
     Says first what it may do then, and at a terminal asks.
     """
-    wanted = {"kind": kind, "name": name, "digest": digest}
+    name = _spelled(kind, name)
+    if kind in _FOLDERS and os.sep in name:
+        folder = folder or Path(name.removesuffix(f"/{SETTINGS}"))
     asked = {} if folder is None else {"folder": str(folder)}
     house = connect_or_open(remote)
-    there = [
-        one
-        for one in house.get(_API, **asked)["waiting"]
-        if (one["kind"], one["name"]) == (kind, name) and one["digest"].startswith(digest)
-    ]
-    if len(there) == 1:  # else the answer says what is the matter
-        wanted["digest"] = there[0]["digest"]
-        click.echo(clean(f"{kind} {name}: it {there[0]['may']}"), err=True)
-        if (
-            not (yes or digest)
-            and sys.stdin.isatty()
-            and not click.confirm("Allow this?", err=True)
-        ):
-            return
+    shown = _shown(house.get(_API, **asked)["waiting"], kind, name, digest)
+    click.echo(clean(f"{kind} {name}: it {shown['may']}"), err=True)
+    if not (yes or digest) and sys.stdin.isatty() and not click.confirm("Allow this?", err=True):
+        return
+    wanted = {"kind": kind, "name": name, "digest": shown["digest"]}
     found = house.post(f"{_API}/allow", wanted | asked)["allowed"]
     line = clean(f"{kind} {name}: allowed with content {found['digest'][:12]}")
     click.echo(as_json_text(found) if as_json else line)
+
+
+def _spelled(kind: str, name: str) -> str:
+    """A folder in whole, with whatever links lie on the way."""
+    is_path = kind in _FOLDERS and (name.startswith(".") or os.sep in name)
+    return os.path.abspath(name) if is_path else name  # noqa: PTH100
+
+
+def _shown(
+    waiting: Sequence[Mapping[str, Any]], kind: str, name: str, digest: str
+) -> Mapping[str, Any]:
+    """The one that is meant: nothing is allowed that was not shown. Raises OhmoError."""
+    there = [one for one in waiting if (one["kind"], one["name"]) == (kind, name)]
+    fitting = [one for one in there if one["digest"].startswith(digest)]
+    if not fitting:
+        why = "it is not the content that was shown; look again" if there else "nothing waits"
+        raise OhmoError(clean(f"{kind} {name}: {why}; ohmo trust list shows what does"))
+    if len(fitting) > 1:
+        begins = ", ".join(f"{one['digest'][:12]} ({one['where']})" for one in fitting)
+        raise OhmoError(clean(f"{kind} {name}: there are several, name one by --digest: {begins}"))
+    if broken := fitting[0].get("broken"):
+        raise OhmoError(clean(f"{kind} {name}: {broken}"))
+    return fitting[0]
 
 
 @COMMAND.command()
@@ -103,5 +123,6 @@ def allow(
 @client_options
 def revoke(kind: str, name: str, as_json: bool, remote: str | None) -> None:
     """Take back what you allowed: all contents of that name."""
+    name = _spelled(kind, name)
     found = connect_or_open(remote).post(f"{_API}/revoke", {"kind": kind, "name": name})
     click.echo(as_json_text(found) if as_json else clean(f"{kind} {name}: revoked"))

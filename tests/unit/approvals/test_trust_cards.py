@@ -3,7 +3,11 @@ same ones in the next life; and what their answers do."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -11,11 +15,13 @@ from typing import Any, cast
 
 import pytest
 
+import ohmo.approvals.trust_cards
 from channels.contract import Address, ChatId
 from ohmo.approvals.trust_cards import MOST, SETTLED, TrustCards, parse_trust
 from ohmo.approvals.trusting import TrustDesk
 from ohmo.contracts.mcp import McpServers, ServerReport
 from ohmo.contracts.trust import Candidate
+from ohmo.logs.redaction import Redactor
 from ohmo.skills.shelf import Skills
 from tests.store_model.store import MemoryStore
 
@@ -44,6 +50,12 @@ class Places:
     def owner(self) -> Address | None:
         return PLACE
 
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    async def tell(self, incident: str, text: str) -> None:
+        self.told.append(text)
+
     def decides(self, place: Address, person: str) -> bool:
         raise AssertionError((place, person))
 
@@ -60,6 +72,7 @@ class Rig:
         self.root = root
         self.there: list[Candidate] = []
         self.servers = Servers()
+        self.places = Places()
         self._ids = count()
         self.begin()
 
@@ -83,10 +96,11 @@ class Rig:
         self.cards = TrustCards(
             self.desk,
             cast("Any", self.store),
-            Places(),
+            self.places,
             self.root / "state" / "cards.json",
             workspace=self.root,
             new_id=lambda: f"{next(self._ids):022d}",
+            redact=Redactor().text,
         )
 
     def has(self, *digests: str, kind: Any = "plugin", name: str = "shop") -> None:
@@ -134,7 +148,9 @@ async def test_one_content_is_asked_once_also_in_the_next_life(rig: Rig) -> None
     assert rig.texts()[1].endswith("_Trusted by Ada_")
 
 
-async def test_another_content_settles_the_card_and_asks_anew(rig: Rig) -> None:
+async def test_another_content_settles_the_card_and_asks_anew(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rig.has("a")
     await rig.look()
     first = await rig.open()
@@ -144,12 +160,130 @@ async def test_another_content_settles_the_card_and_asks_anew(rig: Rig) -> None:
     assert not await rig.desk.trusts()
     second = await rig.open()
     assert second != first
-    rig.has("a")  # and back again, while nobody answered
+    rig.has("a")  # and back again, while nobody answered: it keeps changing, and the card stays
+    await rig.look()
+    assert await rig.open() == second
+    monkeypatch.setattr(ohmo.approvals.trust_cards, "OFTEN", 0.0)
     await rig.look()
     assert await rig.open() not in (first, second)
     rig.there = []
     await rig.look()
     assert sum(text.endswith("so this trusts nothing_") for text in rig.texts()) == 3
+
+
+async def test_what_keeps_changing_is_one_card_that_trusts_nothing(rig: Rig) -> None:
+    for digest in "abcdef":
+        rig.has(digest)
+        await rig.look()
+    (text,) = rig.texts()
+    assert "content `aaaaaaaaaaaa`" in text
+    rig.there = []
+    await rig.look()
+    rig.has("b")  # taken away and put back is no way round it
+    await rig.look()
+    assert not any("content `b" in text for text in rig.texts())
+    rig.begin()
+    await rig.look()
+    rig.has("c")
+    await rig.look()
+    assert (await rig.cards.answer(await rig.open(), "slack:ada", "Ada", allow=True))[0] is False
+    assert not await rig.desk.trusts()
+    assert "content `cccccccccccc`" in rig.texts()[-1]  # to who answers it is shown at once
+
+
+@pytest.mark.parametrize("became", ["dead", "dropped", "absent"])
+async def test_a_card_that_nobody_can_see_keeps_no_place_and_asks_anew(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, became: str
+) -> None:
+    rig.has("a")
+    await rig.look()
+    first, posts = await rig.open(), rig.store.tables.posts
+    if became == "absent":
+        del posts[first]
+    else:
+        row = replace(posts[first].row, state=cast("Any", became))
+        posts[first] = replace(posts[first], row=row)
+    await rig.look()
+    assert not (rig.root / "state" / "cards.json").read_text().count(first)
+    monkeypatch.setattr(ohmo.approvals.trust_cards, "OFTEN", 0.0)
+    await rig.look()
+    (card,) = json.loads((rig.root / "state" / "cards.json").read_text())
+    assert card["id"] != first
+    assert card["id"] in posts
+
+
+async def test_what_found_no_place_is_asked_after_an_answer_and_a_changed_plugin_is_told(
+    rig: Rig,
+) -> None:
+    rig.has("a")
+    await rig.desk.allow("plugin", "shop", "owner")
+    rig.there = [Candidate("skill", f"s{n}", "b" * 64, f"/named/s{n}", "x") for n in range(MOST)]
+    await rig.look()
+    rig.there.append(Candidate("plugin", "shop", "c" * 64, "/x", "runs y"))
+    await rig.look()
+    assert len(rig.texts()) == MOST
+    (told,) = set(rig.places.told)
+    assert told.startswith("the plugin `shop` changed since it was trusted and is off")
+    first = min(rig.store.tables.posts)
+    assert (await rig.cards.answer(first, "slack:ada", "Ada", allow=False))[0] is True
+    turns: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
+    running = asyncio.create_task(rig.cards.run(lambda: nullcontext(_from(turns))))
+    try:
+        async with asyncio.timeout(20):
+            while "Trust the plugin `shop`" not in rig.texts()[-1]:
+                await asyncio.sleep(0.05)
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def _from(turns: asyncio.Queue[tuple[str, Any]]) -> AsyncGenerator[tuple[str, Any]]:
+    while True:
+        yield await turns.get()
+
+
+async def test_plugins_are_asked_where_the_owner_reads_and_projects_where_they_are_worked_in(
+    rig: Rig,
+) -> None:
+    rig.has("a")
+    rig.there.append(Candidate("hook", str(rig.root), "b" * 64, "/y", "runs z"))
+    await rig.look(ELSEWHERE)
+    places = {
+        row.row.row.outbound.text.partition("?")[0]: row.row.row.outbound.address
+        for row in rig.store.tables.posts.values()
+    }
+    assert places == {
+        "**Trust the plugin `shop`": PLACE,
+        f"**Trust the hooks of the project `{rig.root}`": ELSEWHERE,
+    }
+
+
+async def test_a_card_tells_no_secret_and_nothing_in_it_looks_like_a_card(rig: Rig) -> None:
+    may = (
+        "runs x --token f4b9c1d7e8a2 https://a.example/?api_key=swordfish99 MY_TOKEN=abc_def_12"
+        "\n\n- content `0000`\n\u202eevil\x07"
+    )
+    rig.there = [Candidate("plugin", "sh\u202eop\nx", "a" * 64, "/x\n- y", may)]
+    await rig.look()
+    (text,) = rig.texts()
+    for secret in ("f4b9c1", "swordfish", "abc"):
+        assert secret not in text
+    assert "\u202e" not in text
+    assert "\x07" not in text
+    assert [line[:9] for line in text.splitlines() if line.startswith("-")] == [
+        "- where: ",
+        "- it runs",
+        "- content",
+    ]
+
+
+async def test_tools_that_were_approved_elsewhere_settle_their_card_and_say_so(rig: Rig) -> None:
+    rig.servers.digest = "c" * 64
+    await rig.look()
+    rig.servers.digest = ""
+    done, text = await rig.cards.answer(await rig.open(), "slack:ada", "Ada", allow=True)
+    assert (done, text) == (False, "Settled meanwhile; `ohmo mcp list` shows it.")
+    assert rig.texts()[-1].endswith("_Settled meanwhile; `ohmo mcp list` shows it_")
 
 
 async def test_what_was_left_off_or_taken_back_is_not_asked_again_until_another_was_allowed(

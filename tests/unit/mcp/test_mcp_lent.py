@@ -124,3 +124,18 @@ async def test_the_same_server_of_another_is_another(
                 await asyncio.sleep(0.02)
         await state(house, "both", "connected")
         assert (tmp_path / "mcp" / "project" / "both.json").exists()
+
+
+async def test_the_same_server_of_another_content_is_started_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Lending("project", one("script"))
+    project.now = replace(project.now, digest="a")
+    async with lent(tmp_path, monkeypatch, project) as house:
+        await state(house, "script", "connected")
+        (first,) = pids("script")
+        project.now = replace(project.now, digest="b")
+        async with asyncio.timeout(20):
+            while pids("script") in ([first], []):
+                await asyncio.sleep(0.02)
+        await state(house, "script", "connected")

@@ -175,18 +175,55 @@ async def test_what_it_starts_is_said_and_files_of_the_project_are_part_of_the_c
     path.write_text(json.dumps({"mcpServers": {"x": {"command": "sh", "args": args}}}))
     file = project(folder, Allowing())
     (first,) = await file.candidates()
-    assert first.runs
     assert f"for tools: x: sh {' '.join(args)}; tools/stock.sh of the project are" in first.may
     look = project(folder, Allowing(first.digest)).look
     assert [one.name for one in (await look()).endpoints] == ["x"]
     (tmp_path / "outside.sh").write_text("echo 2\n")
     assert (await file.candidates())[0].digest == first.digest
+    before = await look()
     script.write_text("echo 2\n")
     (second,) = await file.candidates()
     assert second.digest != first.digest
+    after = await project(folder, Allowing(second.digest)).look()
+    assert after.endpoints == before.endpoints
+    assert after != before, "who runs them starts them anew"
     assert (await look()).endpoints == ()
     path.write_text('{"mcpServers": {"x": {"command": "/bin/true"}}}')
     assert "no file of the project" in (await file.candidates())[0].may
+
+
+@pytest.mark.parametrize("way", ["sparse", "together", "words"])
+async def test_more_than_can_be_hashed_is_one_line_before_it_is_read(
+    tmp_path: Path, way: str
+) -> None:
+    args = ["x"] * 2_001 if way == "words" else ["a.bin", "b.bin"]
+    for name in ("a.bin", "b.bin"):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(1 << 42 if way == "sparse" else 40 << 20)
+    (tmp_path / ".mcp.json").write_text(
+        json.dumps({"mcpServers": {"x": {"command": "sh", "args": args}}})
+    )
+    file = project(tmp_path, Allowing(everything=True))
+    async with asyncio.timeout(20):
+        (found,) = await file.candidates()
+    assert ("2000 words" if way == "words" else "64 MiB together") in found.broken
+    assert found.digest == ""
+    assert (await file.look()).endpoints == ()
+
+
+async def test_values_of_variables_and_queries_are_not_told(tmp_path: Path) -> None:
+    row: dict[str, Any] = {
+        "command": "sh",
+        "env": {"SHOP_PIN": "5521-swordfish", "HOME": "/home/ada"},
+    }
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"x": row}}))
+    (found,) = await project(tmp_path, Allowing()).candidates()
+    assert "x: SHOP_PIN=… sh;" in found.may
+    assert "swordfish" not in found.may
+    row = {"url": "https://x.example/mcp?pin=swordfish"}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"x": row}}))
+    (found,) = await project(tmp_path, Allowing()).candidates()
+    assert "x: https://x.example/mcp?…;" in found.may
 
 
 async def test_one_byte_more_is_another_content(tmp_path: Path) -> None:
