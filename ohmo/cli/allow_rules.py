@@ -11,6 +11,7 @@ from typing import Literal
 
 from ohmo.cli.client import PermissionRequest
 from ohmo.permissions.boundaries import ProtectedPlaces
+from ohmo.permissions.cages import strange
 from ohmo.permissions.rules import (
     PATH_TOOLS,
     READERS,
@@ -52,6 +53,8 @@ class AllowRules:
 
     def _named(self, request: PermissionRequest, cwd: Path) -> bool:
         tool, value = request.tool, request.value
+        if strange(request.hosts, self._about):  # each needs a rule about its domain
+            return False
         if tool == "Bash" and request.argument == "command":
             if any(rule.tool == "Bash" and rule.pattern == value for rule in self._about):
                 return True

@@ -254,12 +254,14 @@ def text_of(step: Json) -> str:
 class PermissionRequest:
     """What a permission is asked for. ``argument`` and ``value``: what the call is about, when the
     card shows it whole and on one line; else empty, and only a rule for the whole tool can cover
-    it. ``rule``: that would allow exactly this."""
+    it. ``rule``: that would allow exactly this, but for ``hosts``, which a command's words do not
+    name."""
 
     tool: str
     argument: str
     value: str
     rule: str
+    hosts: tuple[str, ...] = ()
 
 
 def permission_request(question: Mapping[str, Any]) -> PermissionRequest:
@@ -270,4 +272,5 @@ def permission_request(question: Mapping[str, Any]) -> PermissionRequest:
     if not about:
         return PermissionRequest(tool, "", "", tool)
     value = str(question["arguments"][about])
-    return PermissionRequest(tool, about, value, f"{tool}({clean(value)})")
+    hosts = tuple(map(str, question["arguments"].get("hosts") or ())) if tool == "Bash" else ()
+    return PermissionRequest(tool, about, value, f"{tool}({clean(value)})", hosts)

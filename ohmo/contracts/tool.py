@@ -101,6 +101,8 @@ class Footprint:
     network: bool = False  # its command needs it, and has it only when somebody allows it
     #: Where that is known to lead, as in ``Names``; empty: perhaps everywhere.
     names: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()  # of ``names``, those that its arguments add to its command's words
+    apart: bool = True  # its cage can have just the names; else it has all of the network
     question: Question | None = None  # AskUser: what a person has to answer before the call may run
     standing: Standing = "guest"  # who may call it at least
     configured: bool = False  # its hosts stand in the configuration: no words choose them

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from ohmo.contracts.tool import CallContext, Opened
+from ohmo.contracts.tool import CallContext, Footprint, Opened
 from ohmo.permissions.boundaries import Reach, first_sensitive, resolved
 from ohmo.permissions.rules import PathRules, Rule, RuleSet, host_matches, parse_rule, path_matches
 from ohmo.permissions.sensitive_paths import FsCache, SensitivePaths, Touch
 from ohmo.permissions.wildcard_rules import covers
-from ohmo.shell.hosts import endpoint, is_local
+from ohmo.shell.hosts import endpoint, is_local, understood
 from ohmo.shell.network import networked
 from ohmo.shell.parsing import Shell
 from ohmo.shell.patterns import known
@@ -44,18 +44,15 @@ class Cages:
         self._reach = reach
 
     def opened(
-        self,
-        command: str,
-        context: CallContext,
-        granted: Sequence[Rule],
-        *,
-        person: bool,
-        names: tuple[str, ...] = (),
+        self, footprint: Footprint, context: CallContext, granted: Sequence[Rule], *, person: bool
     ) -> Opened:
-        """``person``: one allowed this very call; else only what rules name counts. ``names``:
-        where it wants to go, as far as that is known. Looks at the disk."""
+        """``footprint``: of a command. ``person``: one allowed this very call; else only what rules
+        name counts. Looks at the disk."""
+        command = footprint.command or ""
+        names = footprint.names if footprint.apart else ()
+        barred = _domains(self._rules.deny) if names else ()
         if len(command) > _LONG:
-            return Opened(names=names)
+            return Opened(names=names, barred=barred)
         script = self._shell.parse(command, context.cwd)
         rules = (*self._rules.allow, *granted)
         exact = any(_is_whole(rule, command) for rule in rules)
@@ -80,27 +77,39 @@ class Cages:
         # Who wants to be asked about pages is asked about names, too.
         asks = any(rule.tool == "WebFetch" for rule in self._rules.ask)
         named = () if asks else rules
-        by_rules = self._network(script, command, context, rules)
-        if not exact and any(map(is_local, _hosts(names))):  # no way to this machine but by name
-            by_rules = False
-        elif names and not strange(names, named):
-            by_rules = True
+        by_name = bool(names) and not strange(names, named)
+        by_rules = by_name or (
+            self._network(script, command, context, rules)
+            and not strange(footprint.said, named)  # which no rule about commands speaks of
+            and (exact or self._by_kind(script, footprint))
+        )
         part = bool(names) and not of_job
         return Opened(
             tuple(reads),
             tuple(writes),
             network=of_job or by_rules,
             names=(*names, *(each for each in _domains(named) if each != ".")) if part else (),
-            barred=_domains(self._rules.deny) if part else (),
+            barred=barred if part else (),
             house=of_job and all(simple.name == "ohmo" for simple in script.commands),
         )
 
     def closed(self, names: tuple[str, ...]) -> Rule | None:
         """The first deny rule that is about the domain of one of the names."""
         for rule in self._rules.deny:
-            if rule.pattern and any(host_matches(rule, "WebFetch", host) for host in _hosts(names)):
+            if rule.pattern and any(
+                host_matches(rule, "WebFetch", host) for host in hosts_in(names)
+            ):
                 return rule
         return None
+
+    def _by_kind(self, script: Script, footprint: Footprint) -> bool:
+        """Whether a rule with a wildcard is enough: to a part of the network, or to all of it for
+        what is known to go where it should."""
+        if any(map(is_local, hosts_in(footprint.names))):  # no way to this machine but by name
+            return False
+        if footprint.names and footprint.apart:
+            return True
+        return understood(script) and not _domains(self._rules.deny)
 
     def _network(
         self, script: Script, command: str, context: CallContext, rules: Sequence[Rule]
@@ -209,16 +218,17 @@ def _domains(rules: Sequence[Rule]) -> tuple[str, ...]:
 
 
 def strange(names: tuple[str, ...], rules: Sequence[Rule]) -> tuple[str, ...]:
-    """The hosts that no rule about domains names."""
+    """The hosts that no rule about domains opens: none opens what is local."""
     named = [rule for rule in rules if rule.pattern not in (None, "domain:*")]
     return tuple(
         host
-        for host in _hosts(names)
-        if not any(host_matches(rule, "WebFetch", host) for rule in named)
+        for host in hosts_in(names)
+        if is_local(host) or not any(host_matches(rule, "WebFetch", host) for rule in named)
     )
 
 
-def _hosts(names: tuple[str, ...]) -> tuple[str, ...]:
+def hosts_in(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The hosts of ``Names``, without their ports."""
     found = [each[0] for each in map(endpoint, names) if each is not None]
     return tuple(dict.fromkeys(found))
 

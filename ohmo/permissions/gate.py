@@ -142,11 +142,7 @@ class LayeredGate:
         policies = self._judging(context)
 
         def shared() -> Opened:
-            names = footprint.names
-            each = [
-                policy.opened(command, context, grants, person=person, names=names)
-                for policy in policies
-            ]
+            each = [policy.opened(footprint, context, grants, person=person) for policy in policies]
             first = each[0]
             parts = [one.names for one in each if one.names]
             return Opened(
@@ -169,7 +165,7 @@ class LayeredGate:
         """One name more can be remembered, as a rule about it."""
         grants = await self._grants()
         hosts = self._judging(context)[0].unnamed(footprint.names, context, grants)
-        if len(hosts) != 1 or is_local(hosts[0]):
+        if len(hosts) != 1 or is_local(hosts[0]) or not footprint.apart:
             return Ruling("ask", "sandbox", "network", _NETWORK, remember=False)
         rule, why = f"WebFetch(domain:{hosts[0]})", f"it wants to reach {hosts[0]}; {_NETWORK}"
         return Ruling("ask", "sandbox", "network", why, suggests=rule)

@@ -79,15 +79,9 @@ class Tightened(Policy):
         return replace(ruling, rule=rule, reason=reason)
 
     def opened(
-        self,
-        command: str,
-        context: CallContext,
-        grants: Sequence[Grant],
-        *,
-        person: bool,
-        names: tuple[str, ...] = (),
+        self, footprint: Footprint, context: CallContext, grants: Sequence[Grant], *, person: bool
     ) -> Opened:
-        found = super().opened(command, self._capped(context), grants, person=person, names=names)
+        found = super().opened(footprint, self._capped(context), grants, person=person)
         return replace(found, network=False, offline=True) if self._says.offline else found
 
     def _capped(self, context: CallContext) -> CallContext:

@@ -17,7 +17,7 @@ from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.outbox import Grant
 from ohmo.contracts.tool import CallContext, Footprint, Opened, PolicySnapshot, least
 from ohmo.permissions.boundaries import ProtectedPlaces, Reach, folder_rule
-from ohmo.permissions.cages import Cages, strange
+from ohmo.permissions.cages import Cages, hosts_in, strange
 from ohmo.permissions.command_policy import CommandPolicy
 from ohmo.permissions.foreign_words import told_by_others
 from ohmo.permissions.rules import (
@@ -34,6 +34,7 @@ from ohmo.permissions.rules import (
 )
 from ohmo.permissions.sensitive_paths import FsCache, SensitivePaths, Touch
 from ohmo.permissions.wording import suggest_rule
+from ohmo.shell.hosts import is_local
 from ohmo.shell.parsing import Shell
 from ohmo.shell.patterns import as_written, real
 
@@ -122,18 +123,12 @@ class Policy:
         return self._layers(call.name, footprint, paths, context, granted)
 
     def opened(
-        self,
-        command: str,
-        context: CallContext,
-        grants: Sequence[Grant],
-        *,
-        person: bool,
-        names: tuple[str, ...] = (),
+        self, footprint: Footprint, context: CallContext, grants: Sequence[Grant], *, person: bool
     ) -> Opened:
-        """What the cage of an allowed command has. ``person``: one allowed this very call;
-        ``names``: of its footprint. Looks at the disk."""
+        """What the cage of an allowed command has. ``person``: one allowed this very call. Looks at
+        the disk."""
         granted = granted_rules(grants, context)
-        return self._cages.opened(command, context, granted, person=person, names=names)
+        return self._cages.opened(footprint, context, granted, person=person)
 
     def unnamed(
         self, names: tuple[str, ...], context: CallContext, grants: Sequence[Grant]
@@ -149,9 +144,14 @@ class Policy:
         if closed is not None and ruling.verdict != "deny":
             return _denied(closed)
         by_name = ruling.rule in (f"Bash({(footprint.command or '').strip()})", *context.rules)
-        if ruling.verdict != "allow" or not footprint.network or by_name or not context.taint:
+        if ruling.verdict != "allow" or not footprint.network or not context.taint:
             return ruling
-        if not footprint.names:
+        if by_name:  # the words of the command are allowed, not what the call says beside them
+            hosts = hosts_in(footprint.said)
+            footprint = replace(
+                footprint, hosts=tuple(each for each in hosts if not is_local(each))
+            )
+        elif not (footprint.names and footprint.apart):
             whose = ", ".join(sorted(context.taint)[:3])
             why = f"words of {whose} are in this conversation, and nobody can say where it connects"
             return Ruling("ask", "taint", whose, why, remember=False)

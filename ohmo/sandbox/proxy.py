@@ -12,7 +12,7 @@ import stat
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import structlog
 
@@ -40,6 +40,11 @@ _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\0\r\n]*)")
 _HOP = frozenset(
     b"host connection keep-alive proxy-connection proxy-authorization proxy-authenticate te upgrade"
     b"".split()
+)
+
+
+_NAMED = tuple(
+    map(ip_network, ("127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
 )
 
 
@@ -127,13 +132,28 @@ class Proxy:
 
     async def _client(self, client: socket.socket, names: Names) -> None:
         reader, writer = await asyncio.open_connection(sock=client, limit=_HEAD)
-        far: asyncio.StreamWriter | None = None
+        ends = [writer]
+        try:
+            await self._served(reader, ends, names)
+            for each in ends:
+                each.close()
+            await asyncio.gather(*(each.wait_closed() for each in ends), return_exceptions=True)
+        finally:  # what is not sent by the end of the command never is
+            for each in ends:
+                each.transport.abort()
+
+    async def _served(
+        self, reader: asyncio.StreamReader, ends: list[asyncio.StreamWriter], names: Names
+    ) -> None:
+        """``ends``: the side of the cage; the other is added."""
+        writer = ends[0]
         try:
             try:
                 async with asyncio.timeout(_SECONDS_HEAD):
                     way = _way(await reader.readuntil(b"\r\n\r\n"))
                 async with asyncio.timeout(_SECONDS_AWAY):
                     coming, far = await self._connected(way, names)
+                ends.append(far)
             except asyncio.LimitOverrunError:
                 raise _Refused(431, f"the head of a request has at most {_HEAD} bytes") from None
             except TimeoutError:
@@ -144,14 +164,8 @@ class Proxy:
             await _both(reader, writer, coming, far)
         except _Refused as error:
             writer.write(_answer(error))
-            with suppress(OSError):
-                await writer.drain()
         except (OSError, EOFError):
             pass  # somebody went away
-        finally:
-            for each in (writer, far):
-                if each is not None:
-                    each.close()
 
     async def _connected(
         self, way: Way, names: Names
@@ -166,10 +180,12 @@ class Proxy:
             addresses = [ip_address(each) for each in dict.fromkeys(found)]
         except (OSError, ValueError) as error:
             raise _Refused(502, f"{name} has no address ({error})") from None
-        closed = [ip for ip in addresses if not self._reachable(ip)]
-        if closed and not (is_local(way.host) and all(map(_may_be_named, addresses))):
-            raise _Refused(403, f"{name} leads to {closed[0]}, which is not on the public internet")
-        if closed and await asyncio.to_thread(_listens_here, way.port):
+        local = is_local(way.host)
+        closed = [ip for ip in addresses if not (_may_be_named if local else self._reachable)(ip)]
+        if closed:
+            where = "this machine or its network" if local else "the public internet"
+            raise _Refused(403, f"{name} leads to {closed[0]}, which is not on {where}")
+        if local and await asyncio.to_thread(_listens_here, way.port):
             raise _Refused(403, f"{name} is ohmo itself")
         problem: object = "no address"
         for ip in addresses[:_MOST_ADDRESSES]:
@@ -194,11 +210,9 @@ def _told_once(tell: Callable[[str], None]) -> Callable[[str], None]:
 
 
 def _may_be_named(ip: Ip) -> bool:
-    """What is meant by who names it literally: this machine, its network. Never a service of the
-    cloud (link-local), nor IPv6 with another address in it."""
-    inner = isinstance(ip, IPv6Address) and (ip.ipv4_mapped or ip.sixtofour or ip.teredo)
-    other = ip.is_link_local or ip.is_unspecified or ip.is_multicast or ip.is_reserved
-    return not inner and (ip.is_loopback or (ip.is_private and not other))
+    """What is meant by who names it literally: this machine, its network (RFC 1918). Services of
+    clouds have other addresses (link-local, IPv6, public ones)."""
+    return any(ip in network for network in _NAMED)
 
 
 def _listens_here(port: int) -> bool:

@@ -219,8 +219,9 @@ class Walls:
         if here in workspace.parents and here in places:
             places = [here]
         allowed = opened.network and settings.network == "ask"
+        # Names are never all of it: where they cannot be told apart any more, it is nothing.
         part = allowed and bool(opened.names) and self.tells_names
-        whole = settings.network == "on" or (allowed and not part)
+        whole = settings.network == "on" or (allowed and not opened.names)
         whole = whole and not opened.offline
         network = "on" if whole else "names" if part and not opened.offline else "off"
         reads = [*self._system, *_existing(home, _HOME), *map(_real, read), *opened.reads]

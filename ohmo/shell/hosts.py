@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,15 +20,30 @@ if TYPE_CHECKING:
     from yarl import URL
 
 _MOST = 32  # hosts of one command
-_MOST_SETTINGS = 256 * 1024  # bytes
+_MOST_SETTINGS = 16 * 1024  # bytes; of longer ones nothing is known
+_MOST_REPOSITORIES = 4  # of one command that are looked at: this runs on the event loop
+_LONGEST = 253  # characters of a name, RFC 1035
 _URL = re.compile(r"(?i)\b(https?|ftp|wss?)://([^\s/?#'\"\\<>]+)(?=[\s/?#'\"<>]|$)")
 _PORTS = {"http": 80, "ws": 80, "https": 443, "wss": 443, "ftp": 21}
 _AUTHORITY = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\[\]:@]+)(?::([0-9]{1,5}))?")
 _NAME = re.compile(r"(?=.{1,253}$)(?:(?!-)[a-z0-9_-]{1,63}(?<!-)\.)*(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
-_REMOTE = re.compile(r"(?im)^\s*(?:push)?url\s*=\s*(\S+)\s*$")
-#: Programs that take a URL without its scheme, as plain http.
-_BARE = word_set("curl wget http xh")
+_REMOTE = re.compile(r"(?im)^[ \t]*(?:push)?url[ \t]*=[ \t]*(\S+)[ \t]*$")
+#: Programs that take a URL without its scheme, as plain http, and options of theirs without a value
+#: (curl(1), wget(1)). Beside any other word a bare one may be a file or a value.
+_BARE = {
+    "curl": re.compile(r"-[fgiIJkLNOqsSv#046]+"),
+    "wget": re.compile(r"-(?:[46cNqSvx]+|n[vdc])"),
+    "http": re.compile(r"(?!)"),
+    "xh": re.compile(r"(?!)"),
+}
+#: Programs that go where their own settings say: no word of theirs is an address, but for what has
+#: one of these letters.
+_OWN_WAY = word_set(
+    """pip uv poetry npm pnpm yarn bun npx pnpx bunx uvx pipx cargo gem bundle composer apt apt-get
+        brew"""
+)
+_OF_ADDRESSES = frozenset(":%@")
 #: Where programs go by themselves. Registries of packages are none of them: every machine has its
 #: own mirror, which ``hosts`` or a rule names.
 _HOMES: Mapping[str, tuple[str, ...]] = {
@@ -36,12 +52,35 @@ _HOMES: Mapping[str, tuple[str, ...]] = {
 }
 #: Of git, the verbs that go where the repository's settings say.
 _REMOTES = word_set("fetch pull push ls-remote")
+PRIVATE_NAMES = (
+    "localhost",  # RFC 6761
+    "local",  # RFC 6762
+    "internal",  # ICANN's choice for private use; metadata.google.internal, host.docker.internal
+    "home.arpa",  # RFC 8375
+    "intranet",
+    "home",
+    "lan",
+    "corp",
+    "localdomain",
+    "private",
+    "onion",
+    "test",
+    "invalid",
+    "svc",  # Kubernetes
+    "metadata.goog",
+    "metadata.packet.net",  # answers by who asks, on a public address
+    "metadata.platformequinix.com",
+    "api.metadata.cloud.ibm.com",
+    "metadata.tencentyun.com",
+)
 
 
 def spelled(host: str) -> str:
     """A host as it is compared: small ASCII letters without the last dot, an address (RFC 4291,
     RFC 5952) in its one short spelling; "" for what is neither. Numbers that some programs take for
     addresses, inet_aton(3), are none."""
+    if len(host) > _LONGEST + 1:  # with its last dot
+        return ""
     bare = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
     try:
         return str(ipaddress.ip_address(bare)) if "%" not in bare else ""
@@ -84,48 +123,73 @@ def is_local(host: str) -> bool:
     try:
         return not ipaddress.ip_address(host).is_global
     except ValueError:
-        return "." not in host or host.rpartition(".")[2] in _LOCAL
+        return "." not in host or f".{host}".endswith(_PRIVATE_ENDS)
 
 
-_LOCAL = word_set("localhost local internal lan home corp intranet localdomain private test")
+_PRIVATE_ENDS = tuple(f".{name}" for name in PRIVATE_NAMES)
 
 
 def hosts_of(script: Script) -> tuple[str, ...]:
     """``host:port`` of URLs, and ``host`` of where programs go by themselves; looks at the remotes
-    of repositories. Empty: nobody can say."""
+    of a few repositories, short files. Empty: nobody can say."""
+    return _read(script)[0]
+
+
+def understood(script: Script) -> bool:
+    """Whether all that needs the network is known to go nowhere but where ``hosts_of`` says, or
+    where the settings of its own program say. What is not known to be so is not."""
+    return _read(script)[1]
+
+
+def _read(script: Script) -> tuple[tuple[str, ...], bool]:
     found: dict[str, None] = {}
+    whole = True
+    folders: dict[str, tuple[str, ...]] = {}
     for simple in script.commands:
         needs = networked(simple)
-        found |= dict.fromkeys(_of_words(simple.words, bare=simple.name in _BARE and needs))
+        if len(found) > _MOST:
+            break
+        names = tuple(_of_words(simple.words))
         if needs:
-            found |= dict.fromkeys(_of_program(simple))
-    return tuple(found)[:_MOST]
+            more, known_all = _of_program(simple, names, folders)
+            names, whole = (*names, *more), whole and known_all
+        found |= dict.fromkeys(names)
+    return tuple(found)[:_MOST], whole and len(found) <= _MOST
 
 
-def _of_words(words: tuple[str, ...], *, bare: bool) -> Iterator[str]:
-    some = False
+def _of_words(words: tuple[str, ...]) -> Iterator[str]:
     for word in words[1:]:
         for scheme, authority in _URL.findall(word):
             whole = authority.rpartition("@")[2]
             if known(authority) and (host := endpoint(whole, _PORTS[scheme.lower()])):
                 yield written(*host)
-                some = True
-    if bare and not some:
-        for word in reversed(words[1:]):
-            if known(word) and not word.startswith("-") and "." in word:
-                if host := endpoint(re.split(r"[/?#]", word, maxsplit=1)[0], 80):
-                    yield written(*host)
-                return
 
 
-def _of_program(simple: Simple) -> Iterator[str]:
+def _of_program(
+    simple: Simple, names: tuple[str, ...], folders: dict[str, tuple[str, ...]]
+) -> tuple[tuple[str, ...], bool]:
+    """Where a program goes beside the ``names`` of its URLs, and whether that is all."""
     name, verb = program_and_verb(simple)
-    yield from _HOMES.get(name, ())
+    words = simple.words[1:]
+    if name in _OWN_WAY:
+        return (), all(known(word) and not _OF_ADDRESSES & set(word) for word in words)
+    if simple.name in _BARE:
+        rest = [word for word in words if not _BARE[simple.name].fullmatch(word)]
+        if names or len(rest) != 1 or not known(rest[0]):
+            return (), False
+        host = endpoint(re.split(r"[/?#]", rest[0], maxsplit=1)[0], 80)
+        return ((written(*host),) if host else ()), False  # who answers may send it elsewhere
+    if name in _HOMES:
+        return _HOMES[name], False
     if name == "git" and verb in _REMOTES and known(simple.cwds[-1]):
-        words = simple.words
         folder = words[words.index("-C") + 1] if "-C" in words[:-1] else "."
         if known(folder):
-            yield from _remotes(real(Path(simple.cwds[-1], folder)))
+            at = os.path.normpath(os.path.join(simple.cwds[-1], folder))  # noqa: PTH118
+            if at not in folders and len(folders) < _MOST_REPOSITORIES:
+                folders[at] = tuple(_remotes(real(Path(at))))
+            remotes = folders.get(at, ())
+            return remotes, bool(remotes) and not names
+    return (), False
 
 
 def _remotes(folder: str) -> Iterator[str]:
@@ -134,8 +198,9 @@ def _remotes(folder: str) -> Iterator[str]:
         return
     try:
         with open_regular(Path(repository.folders[-1], "config")) as file:
-            text = file.read(_MOST_SETTINGS).decode("utf-8", "replace")
+            text = file.read(_MOST_SETTINGS + 1)
     except OSError:
         return
-    for url in _REMOTE.findall(text):
-        yield from _of_words(("git", url), bare=False)
+    if len(text) <= _MOST_SETTINGS:
+        for url in _REMOTE.findall(text.decode("utf-8", "replace")):
+            yield from _of_words(("git", url))

@@ -100,7 +100,9 @@ class Bash(PydanticTool):
         effect = "none" if reads else "once"
         touches = touched(script)
         network = self._needs_network(arguments, script)
-        names = tuple(dict.fromkeys((*hosts_of(script), *arguments.hosts))) if network else ()
+        names = hosts_of(script) if network else ()
+        said = tuple(dict.fromkeys(name for name in arguments.hosts if name not in names))
+        names += said
         hosts = [each[0] for each in map(endpoint, names) if each is not None]
         return Footprint(
             reads=script.reads,
@@ -112,13 +114,19 @@ class Bash(PydanticTool):
             asks=self._asks(changes=effect != "none"),
             network=network,
             names=names,
+            said=said,
+            apart=self._apart,
             hosts=tuple(dict.fromkeys(host for host in hosts if not is_local(host))),
             note=self._network_note(names) if network else "",
         )
 
-    def _network_note(self, names: tuple[str, ...]) -> str:
+    @property
+    def _apart(self) -> bool:
         walls = self._bench.walls
-        if not names or walls is None or not walls.tells_names:
+        return walls is not None and walls.tells_names
+
+    def _network_note(self, names: tuple[str, ...]) -> str:
+        if not names or not self._apart:
             return "[with the network]"
         return f"[with the network: {', '.join(names)}]"
 

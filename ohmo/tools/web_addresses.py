@@ -6,6 +6,8 @@ import re
 import socket
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
+from ohmo.shell.hosts import PRIVATE_NAMES
+
 Ip = IPv4Address | IPv6Address
 
 SPECIAL4 = tuple(  # IANA IPv4 Special-Purpose Address Registry (RFC 6890, 8190) and multicast
@@ -59,27 +61,6 @@ SPECIAL6 = tuple(  # IANA IPv6 Special-Purpose Address Registry, as far as it li
 )
 NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052: how IPv6-only networks reach the rest
 _ISATAP = (0x00005EFE, 0x02005EFE)  # RFC 5214: the middle of the interface identifier
-_PRIVATE_NAMES = (
-    "localhost",  # RFC 6761
-    "local",  # RFC 6762
-    "internal",  # ICANN's choice for private use; metadata.google.internal, host.docker.internal
-    "home.arpa",  # RFC 8375
-    "intranet",
-    "home",
-    "lan",
-    "corp",
-    "localdomain",
-    "private",
-    "onion",
-    "test",
-    "invalid",
-    "svc",  # Kubernetes
-    "metadata.goog",
-    "metadata.packet.net",  # answers by who asks, on a public address
-    "metadata.platformequinix.com",
-    "api.metadata.cloud.ibm.com",
-    "metadata.tencentyun.com",
-)
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _NUMERIC = re.compile(r"0x[0-9a-f]*|[0-9]+")
 
@@ -136,7 +117,7 @@ def name_problem(host: str) -> str:
         return "it is no host name"
     if _NUMERIC.fullmatch(labels[-1]):
         return "it is an address in an unusual spelling"
-    if any(name == private or name.endswith("." + private) for private in _PRIVATE_NAMES):
+    if any(name == private or name.endswith("." + private) for private in PRIVATE_NAMES):
         return "it names this machine or a private network"
     if len(labels) < 2:
         return "it names a machine of the local network; give a full domain"

@@ -104,3 +104,18 @@ def test_what_a_person_has_to_look_at_is_not_answered_beforehand(rule: str) -> N
 )
 def test_a_rule_for_all_calls_is_told_from_one_about_this_one(rule: str, how: str) -> None:
     assert covered(rule, "Bash", command="make test") == how
+
+
+def test_a_rule_for_a_command_does_not_cover_hosts_beside_its_words() -> None:
+    def covers(rules: list[str], *hosts: str) -> bool:
+        arguments = {"command": "git push", "hosts": list(hosts)}
+        question = {"kind": "permission", "tool": "Bash", "about": "command", "title": ""}
+        request = permission_request({**question, "arguments": arguments})
+        return AllowRules(rules, Path("/home/ada")).covers(request, CWD) == "once"
+
+    rules = ["Bash(git push)", "WebFetch(domain:a.org)"]
+    assert covers(rules)
+    assert covers(rules, "a.org:443", "x.a.org")
+    assert not covers(rules, "a.org:443", "evil.com:443")
+    assert not covers(rules, "127.0.0.1:6379")
+    assert not covers([*rules, "WebFetch(domain:127.0.0.1)"], "127.0.0.1:6379")

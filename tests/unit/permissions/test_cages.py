@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import random
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from permission_house import House, Mode
 
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.tool import Allow, Ask, Deny, Footprint, Opened, Verdict
 from ohmo.permissions.gate import LayeredGate
+from ohmo.shell.hosts import hosts_of
 from ohmo.shell.network import networked
 
 
@@ -36,8 +40,11 @@ def opened(
     rules: tuple[str, ...] = (),
     **more: Any,
 ) -> Opened:
+    """As the tool would ask, with the network that the words want."""
     context = replace(house.context(mode), rules=rules)
-    return house.policy(allow=allow, **more).opened(command, context, (), person=person)
+    names = hosts_of(house.shell.parse(command, house.work))
+    asked = Footprint(command=command, names=names)
+    return house.policy(allow=allow, **more).opened(asked, context, (), person=person)
 
 
 def test_a_person_s_word_opens_what_the_command_names(house: House, srv: Path) -> None:
@@ -116,6 +123,7 @@ def test_random_words_open_nothing_sensitive(house: House, srv: Path) -> None:
     [
         ("git push", "Bash(git push:*)", True),
         ("cd src && git push | tail -3", "Bash(git push:*)", True),
+        ("pip install x", "Bash(pip install:*)", True),
         ("git push && python3 a.py", "Bash(git push:*)", False),  # lends it to nobody
         ("curl -s https://x.org/a", "Bash(curl -s https://x.org/a)", True),
         ("make", "Bash(make)", False),
@@ -125,7 +133,42 @@ def test_random_words_open_nothing_sensitive(house: House, srv: Path) -> None:
 def test_a_rule_that_names_what_needs_the_network_gives_it(
     house: House, command: str, allow: str, *, network: bool
 ) -> None:
+    (house.work / ".git").mkdir(exist_ok=True)
+    (house.work / ".git/config").write_text('[remote "origin"]\n\turl = https://a.org/x\n')
     assert opened(house, command, allow=(allow, "Bash(python3 a.py)")).network is network
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("localhost:3000/x", "0:3000/x", "http://127.1:3000/", "http://2130706433:3000/"),
+        *("https:/evil.com/", "https://ev%69l.com/", "x.org/a -o b.zip", "'https://{a,b}.org/'"),
+    ],
+)
+def test_what_nobody_can_read_gets_no_more_than_what_can_be_read(house: House, words: str) -> None:
+    """All of the network is for who wrote just this command, or says so."""
+    for program in ("curl", "wget", "http", "xh", "https"):
+        command = f"{program} {words}"
+        found = opened(house, command, allow=(f"Bash({program}:*)", "WebFetch(domain:x.org)"))
+        assert not found.network, command
+        assert opened(house, command, allow=(f"Bash({command})",)).network
+        assert opened(house, command, rules=(f"Bash({command})",)).network
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@given(st.lists(st.text("ahtps:/.-0127%@[]{}o x\\", max_size=16), max_size=3))
+def test_however_it_is_spelled_a_wildcard_opens_names_and_no_more(
+    house: House, words: list[str]
+) -> None:
+    command = f"curl {shlex.join(words)}"
+    found = opened(house, command, allow=("Bash(curl:*)", "Bash(curl *)"))
+    assert found.names or not found.network
+
+
+def test_where_a_domain_is_denied_no_wildcard_opens_all(house: House) -> None:
+    allow, deny = ("Bash(pip install:*)",), ("WebFetch(domain:evil.com)",)
+    assert not opened(house, "pip install x", allow=allow, deny=deny).network
+    assert opened(house, "pip install x", allow=("Bash(pip install x)",), deny=deny).network
 
 
 def test_what_a_job_names_is_the_job_s_own(house: House) -> None:
@@ -200,7 +243,8 @@ async def test_the_network_is_asked_for_and_given_to_the_call_that_was_allowed(
         (("a.org:443",), "Bash(git push:*)", ("web:b.org",), None),  # after words of others
         (("a.org:443",), "Bash(git push:*)", ("web:a.org",), ("a.org:443",)),
         (("a.org:443",), "Bash(git push)", ("web:b.org",), ("a.org:443",)),
-        ((), "Bash(git push:*)", (), ()),  # nobody can say where: all of it
+        ((), "Bash(git push:*)", (), None),  # nobody can say where
+        ((), "Bash(git push)", ("web:b.org",), ()),  # all of it, to who wrote just this
         ((), "Bash(git push:*)", ("web:b.org",), None),
     ],
 )
@@ -236,6 +280,77 @@ async def test_where_a_command_may_go_by_rules(
     for host in ("bad.org", "x.bad.org"):  # a deny rule goes before all of it
         closed = replace(footprint, names=(*names, f"{host}:443"))
         assert isinstance(await gate.judge(call, closed, context, none), Deny)
+
+
+@pytest.mark.parametrize(
+    ("said", "allow", "words", "opens"),
+    [
+        ("evil.com:443", ("Bash(git push)",), (), False),
+        ("evil.com:443", ("Bash(git push:*)",), (), False),
+        ("evil.com:443", ("Bash(git push)",), ("web:b.org",), False),
+        ("evil.com:443", ("Bash(git push)",), ("web:evil.com",), False),
+        ("127.0.0.1:6379", ("Bash(git push)",), (), False),
+        ("127.0.0.1:6379", ("Bash(git push)", "WebFetch(domain:127.0.0.1)"), (), False),
+        ("c.org:443", ("Bash(git push)", "WebFetch(domain:c.org)"), (), True),
+        ("c.org:443", ("Bash(git push:*)", "WebFetch(domain:c.org)"), ("web:a.org",), True),
+        ("c.org:443", ("Bash(git push)", "WebFetch(domain:*)"), (), False),
+    ],
+)
+async def test_a_rule_for_a_command_opens_no_name_that_only_the_model_says(
+    house: House, said: str, allow: tuple[str, ...], words: tuple[str, ...], *, opens: bool
+) -> None:
+    names, hosts = ("a.org:443", said), ("a.org", said.partition(":")[0])
+    asked = Footprint(command="git push", network=True, names=names, hosts=hosts, said=(said,))
+    for apart in (True, False) if not words else (True,):
+        assert await goes(house, replace(asked, apart=apart), allow, words) is opens, apart
+
+
+@pytest.mark.parametrize(
+    ("command", "names", "allow", "words", "opens"),
+    [
+        ("curl https://a.org", ("a.org:443",), "WebFetch(domain:a.org)", (), False),
+        ("sh get.sh", ("a.org",), "WebFetch(domain:a.org)", (), False),
+        ("curl https://a.org", ("a.org:443",), "Bash(curl:*)", (), False),
+        ("curl https://a.org", ("a.org:443",), "Bash(curl https://a.org)", ("web:b.org",), True),
+        ("pip install x", (), "Bash(pip install:*)", (), True),
+        ("pip install x", (), "Bash(pip install:*)", ("web:b.org",), False),
+        ("pip install x", ("a.org",), "Bash(pip install:*)", ("web:a.org",), False),
+    ],
+)
+async def test_where_a_cage_has_all_or_nothing_no_rule_about_a_domain_opens_it(
+    house: House,
+    command: str,
+    names: tuple[str, ...],
+    allow: str,
+    words: tuple[str, ...],
+    *,
+    opens: bool,
+) -> None:
+    """Landlock, containers."""
+    asked = Footprint(command=command, network=True, names=names, apart=False)
+    assert await goes(house, asked, (allow,), words) is opens
+    if opens:  # all of it
+        context = replace(house.context("full_auto"), cwd=house.work)
+        found = house.policy(allow=(allow,)).opened(asked, context, (), person=False)
+        assert (found.network, found.names) == (True, ())
+
+
+async def goes(
+    house: House, footprint: Footprint, allow: tuple[str, ...], words: tuple[str, ...]
+) -> bool:
+    """Whether nobody is asked."""
+    policy = house.policy(allow=allow)
+    call = ToolCall("t.1", "Bash", {"command": footprint.command}, "")
+    context = replace(house.context("full_auto"), cwd=house.work, taint=frozenset(words))
+
+    async def none(*_: str) -> Any:
+        return None
+
+    async def no_grants() -> tuple[()]:
+        return ()
+
+    gate = LayeredGate(lambda _: [policy], no_grants)
+    return isinstance(await gate.judge(call, footprint, context, none), Allow)
 
 
 async def test_an_answer_is_for_the_hosts_that_were_shown(house: House) -> None:

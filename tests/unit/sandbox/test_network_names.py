@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -20,6 +20,7 @@ from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE
 from ohmo.processes.job import Command, JobEnded, ProcessRunner, child_environment
 from ohmo.sandbox.proxy import Ip, Proxy
 from ohmo.sandbox.walls import CageSettings, Walls
+from ohmo.shell.hosts import written
 from tests.parts import skip_without, there
 
 pytestmark = [pytest.mark.needs("linux"), pytest.mark.timeout(120)]
@@ -212,6 +213,67 @@ async def test_what_is_named_literally_is_reached_at_that_port_but_never_this_pr
         ended = await inside.run(f"curl -sS http://127.0.0.1:{own}/", [f"127.0.0.1:{own}"])
         assert b"ohmo itself" in ended.output.out.head
     assert came == []
+
+
+async def test_names_are_nothing_where_they_cannot_be_told_apart(tmp_path: Path) -> None:
+    walls = Inside(tmp_path, Names({})).walls  # nobody has looked which backend holds
+    assert not walls.tells_names
+    names = Opened(network=True, names=("a.org",))
+    assert walls.planned(tmp_path, opened=names).network == "off"
+    assert walls.planned(tmp_path, opened=Opened(network=True)).network == "on"
+    await walls.standing()
+    assert walls.planned(tmp_path, opened=names).network == "names"
+
+
+async def test_a_service_of_the_cloud_is_reached_by_no_name(tmp_path: Path) -> None:
+    """Not by its address, nor where a name that is none of the internet leads to a public one."""
+    ways = ("fd00:ec2::254", "192.0.0.192", "100.100.100.200", "169.254.169.254")
+    public = ("metadata.packet.net", "nas.lan")
+    known = {**{way: [way] for way in ways}, **{name: ["93.184.215.14"] for name in public}}
+    inside = Inside(tmp_path, Names(known))
+    async with web() as (port, came):
+        wanted = [written(host, port) for host in known]
+        code = f"found = [said(f'CONNECT {{way}} HTTP/1.1\\r\\n\\r\\n'.encode()) for way in {wanted!r}]"
+        answers = await inside.python(code, wanted)
+    assert [("403" in each, "which is not on" in each) for each in answers] == [(True, True)] * 6
+    assert came == []
+
+
+async def test_a_connection_ends_with_its_command(tmp_path: Path) -> None:
+    """Also where the far side takes nothing of what was sent."""
+    inside = Inside(tmp_path, Names({"a.org": [str(PUBLIC)]}))
+    taken = asyncio.Event()
+
+    async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.pause_reading()  # pyright: ignore[reportAttributeAccessIssue]
+        taken.set()
+        await asyncio.sleep(60)
+
+    server = await asyncio.start_server(silent, str(PUBLIC), 0)
+    port = server.sockets[0].getsockname()[1]
+    code = (
+        "link = socket.create_connection(proxy())\nfound = []\n"
+        f"link.sendall(b'CONNECT a.org:{port} HTTP/1.1\\r\\n\\r\\n')\n"
+        "link.recv(100)\nlink.settimeout(1)\n"
+        "try:\n    link.sendall(b'x' * (64 << 20))\nexcept OSError:\n    found = ['stalled']"
+    )
+    assert await inside.python(code, ["a.org"]) == ["stalled"]
+    assert taken.is_set()
+    await asyncio.sleep(0.1)
+    assert towards(port) == 0
+    server.close()
+
+
+def towards(port: int) -> int:
+    """Sockets of this process that are connected to a port."""
+    count = 0
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
+        with (
+            suppress(OSError),
+            socket.fromfd(int(name), socket.AF_INET, socket.SOCK_STREAM) as sock,
+        ):
+            count += sock.getpeername()[1:2] == (port,)
+    return count
 
 
 async def test_there_is_no_other_way_out(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import time
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,17 @@ from hypothesis import strategies as st
 
 from ohmo.contracts.sandbox import Names
 from ohmo.sandbox.proxy import permitted
-from ohmo.shell.hosts import endpoint, hosts_of, is_local, spelled, written
+from ohmo.shell.hosts import (
+    PRIVATE_NAMES,
+    endpoint,
+    hosts_of,
+    is_local,
+    spelled,
+    understood,
+    written,
+)
 from ohmo.shell.parsing import Shell
+from ohmo.tools.web_addresses import name_problem
 
 LABELS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)
 HOSTS = st.builds(".".join, st.lists(LABELS, min_size=1, max_size=3)).filter(spelled)
@@ -26,6 +36,14 @@ HOSTS = st.builds(".".join, st.lists(LABELS, min_size=1, max_size=3)).filter(spe
         ("curl https://good.org@evil.org/", ("evil.org:443",)),
         ("curl 'https://evil.org\\@good.org/'", ()),
         ("curl -sS example.org/a", ("example.org:80",)),
+        ("curl -fsSI localhost:3000/x?y", ("localhost:3000",)),
+        ("curl example.org/x -o backup.zip", ()),  # which of them is a value, nobody says
+        ("curl -o backup.zip example.org/x", ()),
+        ("wget -O backup.zip", ()),
+        ("curl 0:3000/x", ()),
+        ("curl http://127.1:3000/", ()),
+        ("curl https:/evil.com/", ()),
+        ("curl https://ev%69l.com/", ()),
         ("curl $URL", ()),
         ("curl https://a$X.org/", ()),
         ("curl 'http://[::1]:3000/' http://2130706433/", ("[::1]:3000",)),
@@ -52,6 +70,57 @@ def test_git_goes_where_its_repository_says(tmp_path: Path) -> None:
         found = hosts_of(shell.parse(command, tmp_path))
         assert found == ("example.org:443", "p.org:99"), command
     assert hosts_of(shell.parse("cd sub && git commit", tmp_path)) == ()
+
+
+@pytest.mark.parametrize("fill", ["\n", "\r\n", " ", "\turl", "url=", "url = a ", "url=\t"])
+def test_settings_written_to_be_slow_are_read_at_once(tmp_path: Path, fill: str) -> None:
+    """This runs on the event loop, before anybody is asked."""
+    (tmp_path / ".git").mkdir()
+    config = tmp_path / ".git/config"
+    push = Shell(tmp_path, "/usr/bin").parse("git push", tmp_path)
+    config.write_text((fill * 16_000)[:16_000] + "\n\turl = https://a.org/\n")
+    began = time.process_time()
+    assert "a.org:443" in hosts_of(push)
+    assert time.process_time() - began < 1  # quadratic: ten seconds
+    # of longer ones, whose end might be cut off a name, none is taken
+    config.write_text(
+        "url = https://b.org/\n" + "#" * (16 * 1024 - 42) + "\nurl = https://a.organic/\n"
+    )
+    assert (hosts_of(push), understood(push)) == ((), False)
+
+
+def test_few_repositories_of_a_command_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    monkeypatch.setattr("ohmo.shell.hosts.located", looked.append)
+    lines = ";".join(f"git -C r{number} push" for number in range(300))
+    script = Shell(tmp_path, "/usr/bin").parse(lines, tmp_path)
+    assert (hosts_of(script), len(looked)) == ((), 4)
+    assert not understood(script)
+
+
+@pytest.mark.parametrize(
+    ("command", "yes"),
+    [
+        ("pip install requests", True),
+        ("npm ci && ls", True),
+        ("pip install git+https:/evil.org/x", False),
+        ("npm ci; curl https://a.org/", False),  # who answers may send it elsewhere
+        ("gh pr list", False),
+        ("ssh a.org", False),
+        ("git push", False),  # there is no repository
+    ],
+)
+def test_what_goes_its_own_way_is_known(tmp_path: Path, command: str, *, yes: bool) -> None:
+    assert understood(Shell(tmp_path, "/usr/bin").parse(command, tmp_path)) is yes
+
+
+@given(HOSTS, st.sampled_from(["", *(f".{name}" for name in PRIVATE_NAMES)]))
+def test_what_no_page_is_read_from_is_no_public_name(host: str, end: str) -> None:
+    name = f"{host}{end}"
+    assert is_local(name) is bool(name_problem(name))
+    assert is_local(name) or not end
 
 
 @given(st.ip_addresses())

@@ -571,3 +571,18 @@ def test_what_a_redirection_writes_is_not_done_again_after_a_restart(
 ) -> None:
     tool = load_tools(bench)["Bash"]
     assert tool.footprint(tool.input(command=command), Path("/tmp")).effect == effect
+
+
+def test_what_the_model_says_beside_the_words_is_kept_apart(bench: Workbench) -> None:
+    class Asking:
+        asks_network, tells_names, known = True, True, None
+
+    tool = load_tools(replace(bench, walls=Asking()))["Bash"]  # pyright: ignore[reportArgumentType]
+    given = {"command": "curl https://a.org/", "hosts": ["A.org:443", "B.org", "127.0.0.1:6379"]}
+    found = tool.footprint(tool.input.model_validate(given), Path("/tmp"))
+    assert found.names == ("a.org:443", "b.org", "127.0.0.1:6379")
+    assert (found.said, found.apart) == (("b.org", "127.0.0.1:6379"), True)
+    assert found.hosts == ("a.org", "b.org")
+    Asking.tells_names = False
+    found = tool.footprint(tool.input.model_validate(given), Path("/tmp"))
+    assert (found.apart, found.note) == (False, "[with the network]")
