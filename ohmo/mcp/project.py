@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from channels.record import Recent, record
+from channels.record import record
 from ohmo.content import Unfit, content_of, digest_of
 from ohmo.content import shown as name_shown
 from ohmo.contracts.mcp import PROJECT_FILE
@@ -19,6 +20,7 @@ from ohmo.mcp.contract import Endpoint
 from ohmo.mcp.written import Ground, Look, servers_in, shown
 from ohmo.regular_file import open_regular
 
+_BETWEEN = re.compile(r"[\s=:;,|&<>()'\"]+")  # of names in a word
 _SHOWN, _CUT = 8, 300  # servers in the line that says what they start, and characters of each
 _MOST = 64 << 20  # bytes of all files of the project that are hashed
 _MOST_WORDS = 2_000  # of all commands, each of which may name a file
@@ -47,7 +49,6 @@ class ProjectFile:
         self._environ = environ
         self._taken = taken
         # sizes and digests of files, with their stamps
-        self._known = Recent[Path, tuple[object, int, str]](_MOST_WORDS)
 
     async def candidates(self) -> list[Candidate]:
         """What waits to be trusted. Raises StoreError."""
@@ -119,28 +120,24 @@ class ProjectFile:
             return str(error)
 
     def _theirs(self, endpoint: Endpoint) -> Iterator[str]:
-        """Files of the project that its command names, by their place below the folder."""
-        for word in endpoint.argv:
-            for piece in (word, word.partition("=")[2]):
+        """Files of the project that its command or a variable names, by their place below the
+        folder."""
+        for word in (*endpoint.argv, *(endpoint.env or {}).values()):
+            parts = [*_BETWEEN.split(word), *_BETWEEN.split(word[2:] if word[:1] == "-" else "")]
+            for piece in dict.fromkeys((word, *parts)):
                 path = os.path.normpath(self._folder / piece)
                 if piece and path.startswith(f"{self._folder}{os.sep}") and os.path.isfile(path):  # noqa: PTH113 - raises nothing
                     yield os.path.relpath(path, self._folder)
 
     def _digest(self, path: Path, left: int) -> tuple[int, str]:
-        """And its size. Read again only when it was changed: it may be large, and is looked at all
-        the time. Raises Unfit, OSError."""
+        """And its size. Read at every look: what is written by a mapping, mmap(2), changes no
+        stamp. Raises Unfit, OSError."""
         with open_regular(path, follow=True) as file:
-            status = os.fstat(file.fileno())
-            stamp = (status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns)
-            known = self._known.get(path)
-            if known is None or known[0] != stamp:
-                digest, size = sha256(), status.st_size
-                while size <= left and (piece := file.read(_PIECE)):
-                    digest.update(piece)
-                    size = max(size, file.tell())  # it may grow while it is read
-                known = (stamp, size, digest.hexdigest())
-            if known[1] > left:
+            digest, size = sha256(), os.fstat(file.fileno()).st_size
+            while size <= left and (piece := file.read(_PIECE)):
+                digest.update(piece)
+                size = max(size, file.tell())  # it may grow while it is read
+            if size > left:
                 most = f"{_MOST >> 20} MiB"
                 raise Unfit(f"the files that its commands name are larger than {most} together")
-            self._known[path] = known
-        return known[1:]
+        return size, digest.hexdigest()

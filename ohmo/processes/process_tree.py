@@ -69,7 +69,7 @@ def become(
             os.closerange(after, fd)
             os.set_inheritable(fd, True)
             after = fd + 1
-        os.closerange(after, max(256, after))
+        os.closerange(after, max(1 << 16, after, os.sysconf("SC_OPEN_MAX")))
         confine()
         os.execvpe(argv[0], argv, env)  # noqa: S606
     except OSError as error:

@@ -24,16 +24,24 @@ _POINTERS = ("commondir", "config.worktree")
 # bring in what it leads to; what is mounted cannot be exchanged any more. So it is compared inside,
 # before anything of the command runs, its environment included: that may name files to load, which
 # would find those descriptors.
+# What the shell would take for its own goes by env(1): seen for a moment by who lists processes.
 _COMPARE = """
-environment=$1; shift
 until [ "$1" = -- ]; do
   [ "/proc/self/fd/$1" -ef "$2" ] || { echo "no cage: $2 was exchanged" >&2; exit 126; }
   eval "exec $1<&-"; shift 2
 done
 shift
-while IFS= read -r -d '' each; do export "$each"; done <&"$environment" 2>/dev/null
-exec {environment}<&-
-exec "$@"
+while IFS= read -r -d '' _own_each; do
+  case ${_own_each%%=*} in
+    '' | *[!A-Za-z0-9_]* | [0-9]* | _ | _own_* | BASH* | COMP_* | EPOCH* | OPT* | HISTCMD | IFS | \
+      UID | EUID | PPID | GROUPS | *RANDOM | SECONDS | LINENO | SHELLOPTS | POSIXLY_CORRECT | \
+      DIRSTACK | FUNCNAME | PIPESTATUS) _own_rest+=("$_own_each") ;;
+    *) export "$_own_each" ;;
+  esac
+done <&"$1"
+eval "exec $1<&-"; shift
+[ -z "${_own_rest+x}" ] || exec -- /usr/bin/env -- "${_own_rest[@]}" "$@"
+exec -- "$@"
 """
 
 
@@ -72,10 +80,10 @@ class Bubblewrap:
             words += ["--remount-ro", "/proc", "--remount-ro", "/dev"]
             # Also what stands above those mounts: a file made there would be lost without a word.
             words += [*_mounts(cage, protected), "--remount-ro", "/", "--chdir", str(cwd), "--"]
-            words += ["/bin/bash", "--norc", "--noprofile", "-c", _COMPARE, "sandbox", str(env_fd)]
+            words += ["/bin/bash", "--norc", "--noprofile", "-c", _COMPARE, "sandbox"]
             for path, fd in protected.items():
                 words += [str(fd), str(path)]
-            words.append("--")
+            words += ["--", str(env_fd)]
             env = temporary("/tmp")  # noqa: S108 - the cage's own
             fds = (filter_fd, env_fd, *protected.values())
             for path, fd in protected.items():

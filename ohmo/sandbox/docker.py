@@ -48,13 +48,14 @@ _BOOT = (
 # Three words for each place: its device and number ("": whatever was put over it), and its name,
 # as it is and as mountinfo has it. A mount goes when somebody outside puts another file there.
 _CHECK = """
+was=$PATH; PATH=/usr/bin:/bin
 at=$'\\n'$(cut -d' ' -f5 /proc/self/mountinfo)$'\\n'
 until [ "$1" = -- ]; do
   [[ $at == *$'\\n'"$3"$'\\n'* && ( -z $1 || $1 == "$(stat -c %d:%i -- "$2")" ) ]] || {
     echo "no cage: $2 was exchanged" >&2; exit 126; }
   shift 3
 done
-shift
+shift; PATH=$was
 """
 # A shell that traps a signal ignores it until its command has ended; its own words are nobody's.
 # How many the kernel has killed for their memory is told by control groups of both versions.
@@ -85,6 +86,7 @@ for each in /tmp /dev/shm; do
   find "$each" -xdev -mindepth 1 ! -type d -printf '%D\n' |
     grep -qxF "$(stat -c %d "$each")" && exit 1
 done
+[ -z "$(find /dev -xdev -type f -print -quit; ls -A /dev/mqueue)" ] || exit 1
 for each in msg sem shm; do [ "$(wc -l < /proc/sysvipc/$each)" = 1 ] || exit 1; done
 {_CHECK}"""
 
@@ -166,7 +168,7 @@ class Docker:
             boot = (sys.executable, "-I", "-S", "-c", _BOOT, _ROOT)
             client = (*boot, str(env_fd), self._engine, box.name)
             too_much = f"it took more than the {cage.memory >> 20} MiB of sandbox.memory"
-            inside = ("/bin/bash", "--norc", "--noprofile", "-c", _AROUND, "sandbox")
+            inside = ("/bin/bash", "--norc", "--noprofile", "-p", "-c", _AROUND, "sandbox")
             words = (*client, plan.user, str(cwd), *inside, *plan.checked, "--", too_much, *argv)
             env = temporary("/tmp")  # noqa: S108 - the container's own
             try:
@@ -185,7 +187,12 @@ class Docker:
         async with self._connecting:
             if self._client is None:
                 self._client = await asyncio.to_thread(self._connected)
-        return await asyncio.to_thread(self._made, self._client, plan)
+        box = await asyncio.to_thread(self._made, self._client, plan)
+        # Before anything of a command is there, whose environment may name what is loaded first.
+        if not await asyncio.to_thread(self._sweep, box, plan):
+            box.close()
+            raise OSError("no cage: a place of it was exchanged; run it again")
+        return box
 
     def _give_back(self, box: _Box, plan: _Plan) -> None:
         box.swept = asyncio.ensure_future(asyncio.to_thread(self._sweep, box, plan))
@@ -206,7 +213,7 @@ class Docker:
     def _sweep(self, box: _Box, plan: _Plan) -> bool:
         """Whether the next may have it. What the command left is ended in any case."""
         try:
-            words = ["/bin/bash", "--norc", "--noprofile", "-c", _SWEEP, "sandbox"]
+            words = ["/bin/bash", "--norc", "--noprofile", "-p", "-c", _SWEEP, "sandbox"]
             words += [*plan.checked, "--"]
             swept = prepared(self._engine, box.name, words, User=plan.user)
             rest, connection = started(self._engine, swept)

@@ -94,33 +94,34 @@ class Programs:
     ) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
         """What the owner opened by its keys, and by what its words name. Raises OSError."""
         keys: dict[str, list[Path]] = {"read": [], "write": []}
-        grounds = (self._walls.workspace, os.path.realpath(cwd))
+        grounds = _widest(self._walls.workspace, os.path.realpath(cwd))
         for key, places in (("read", terms.read), ("write", terms.write)):
             for written in places:
                 path = self._absolute(written)
-                place = None if path is None else Path(os.path.realpath(path))
-                led = path is not None and _led_out(str(path), grounds)
-                if place is None or led or not self._may(place):
+                place = None if path is None else _reached(path, grounds)
+                if place is None or not self._may(place):
                     why = "is a sensitive place, or holds one" if place else "is not there"
+                    led = path is not None and place is None
                     why = "is led out of the workspace by a link there" if led else why
                     raise OSError(f"{terms.what}: sandbox.{key}: {written} {why}; name another")
                 keys[key].append(place)
         for path in filter(None, map(self._absolute, _words(argv))):
-            if _led_out(str(path), grounds) or _of_system(os.path.realpath(path)):
+            place = _reached(path, grounds)
+            if place is None or _of_system(str(place)):
                 continue
-            if path.is_dir():
+            if place.is_dir():
                 kind = "write" if terms.cache else "read"
-                keys[kind] += filter(self._may, [Path(os.path.realpath(path))])
+                keys[kind] += filter(self._may, [place])
                 continue
-            for file in dict.fromkeys((path, Path(os.path.realpath(path)))):
-                keys["read"] += self._around(file)
+            beside = _reached(path.parent, grounds)
+            for folder in dict.fromkeys(filter(None, (beside, place.parent))):
+                keys["read"] += self._around(folder, place)
         return tuple(dict.fromkeys(keys["read"])), tuple(dict.fromkeys(keys["write"]))
 
-    def _around(self, file: Path) -> Iterator[Path]:
+    def _around(self, folder: Path, file: Path) -> Iterator[Path]:
         """A program finds its parts where it lies: the widest place that may be opened."""
-        folder = Path(os.path.realpath(file.parent))
         above = (folder.parent,) if folder.name == "bin" else ()
-        for place in (*above, folder, Path(os.path.realpath(file))):
+        for place in (*above, folder, file):
             if self._may(place):
                 yield place
                 return
@@ -149,11 +150,21 @@ def _of_system(path: str) -> bool:
     return any(path == each or path.startswith(f"{each}/") for each in SYSTEM)
 
 
-def _led_out(path: str, grounds: tuple[str, str]) -> bool:
-    """Whether a link that lies where commands may write leads out of there: one of them may have
-    put it there. ``grounds``: such folders, without links."""
+def _widest(*folders: str) -> tuple[str, ...]:
+    """Without those that lie below another."""
+    return tuple(
+        each
+        for each in dict.fromkeys(folders)
+        if not any(each.startswith(f"{other}/") for other in folders)
+    )
+
+
+def _reached(path: Path, grounds: tuple[str, ...]) -> Path | None:
+    """Where it leads; None: out of a folder where commands may write, by a link there, which one of
+    them may have put there. One walk, since two could see different links. ``grounds``: such
+    folders, without links."""
     at, hops, passed = "/", 0, set[str]()
-    left = path.split("/")[::-1]
+    left = str(path).split("/")[::-1]
     while left:
         name = left.pop()
         step = os.path.normpath(f"{at}/{name}")
@@ -163,11 +174,12 @@ def _led_out(path: str, grounds: tuple[str, str]) -> bool:
             at = step
             continue
         if (hops := hops + 1) > _HOPS:
-            return True
+            return None
         passed |= {each for each in grounds if step.startswith(f"{each}/")}
         at = "/" if target.startswith("/") else at
         left += target.split("/")[::-1]
-    return any(at != each and not at.startswith(f"{each}/") for each in passed)
+    led = any(at != each and not at.startswith(f"{each}/") for each in passed)
+    return None if led else Path(at)
 
 
 def _words(argv: tuple[str, ...]) -> Iterator[str]:

@@ -244,9 +244,13 @@ async def _received(here: socket.socket) -> socket.socket | None:
     finally:
         loop.remove_reader(here)
     _, fds, _, _ = socket.recv_fds(here, 1, 4)
-    found = [socket.socket(fileno=fd) for fd in fds]
-    for sock in found:
-        if len(found) == 1 and sock.family == socket.AF_INET and _listens(sock):
+    for fd in fds:
+        try:
+            sock = socket.socket(fileno=fd)
+        except OSError:  # no socket
+            os.close(fd)
+            continue
+        if len(fds) == 1 and sock.family == socket.AF_INET and _listens(sock):
             sock.setblocking(False)
             return sock
         sock.close()

@@ -43,7 +43,12 @@ _OWN_WAY = word_set(
     """pip uv poetry npm pnpm yarn bun npx pnpx bunx uvx pipx cargo gem bundle composer apt apt-get
         brew"""
 )
-_OF_ADDRESSES = frozenset(":%@")
+_OF_ADDRESSES = frozenset(":%@/")
+#: Words of git that lead to no other place than its remotes.
+_OF_GIT = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._/-]*|-[fnquv]|--(?:all|atomic|delete|dry-run|ff-only|follow-tags|force"
+    r"|force-with-lease|no-rebase|no-verify|prune|quiet|rebase|set-upstream|tags|verbose)"
+)
 #: Where programs go by themselves. Registries of packages are none of them: every machine has its
 #: own mirror, which ``hosts`` or a rule names.
 _HOMES: Mapping[str, tuple[str, ...]] = {
@@ -172,7 +177,8 @@ def _of_program(
     name, verb = program_and_verb(simple)
     words = simple.words[1:]
     if name in _OWN_WAY:
-        return (), all(known(word) and not _OF_ADDRESSES & set(word) for word in words)
+        plain = (known(word) and not _OF_ADDRESSES & set(word) for word in words)
+        return (), all(plain) and not simple.assigned
     if simple.name in _BARE:
         rest = [word for word in words if not _BARE[simple.name].fullmatch(word)]
         if names or len(rest) != 1 or not known(rest[0]):
@@ -188,7 +194,9 @@ def _of_program(
             if at not in folders and len(folders) < _MOST_REPOSITORIES:
                 folders[at] = tuple(_remotes(real(Path(at))))
             remotes = folders.get(at, ())
-            return remotes, bool(remotes) and not names
+            rest = [word for word in words if word not in ("-C", folder)]
+            plain = not simple.assigned and all(map(_OF_GIT.fullmatch, rest))
+            return remotes, bool(remotes) and plain and not names
     return (), False
 
 

@@ -115,21 +115,8 @@ class TestReal:
         hooks.symlink_to(ground.home / ".ssh")
         backend = ground.walls._sandbox
         assert isinstance(backend, docker.Docker)
-        box = await backend._box(plan)
-        words = ["/bin/bash", "-c", docker._AROUND, "x", *plan.checked, "--", "y", "ls", str(hooks)]
-        client = [sys.executable, "-I", "-S", "-c", docker._BOOT, docker._ROOT]
-        with Path(os.devnull).open("rb") as none:
-            client += [str(none.fileno()), backend._engine, box.name, plan.user, str(ground.work)]
-            done = subprocess.run(
-                [*client, *words],
-                capture_output=True,
-                timeout=20,
-                check=False,
-                pass_fds=(none.fileno(),),
-            )
-        box.close()
-        assert (done.returncode, done.stdout) == (126, b"")
-        assert b"was exchanged" in done.stderr
+        with pytest.raises(OSError, match="was exchanged"):
+            await backend._box(plan)
 
     async def test_what_ends_it_ends_all_of_it(self, ground: Ground) -> None:
         """TERM first, then KILL, whatever it does against it."""

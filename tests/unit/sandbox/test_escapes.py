@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import random
 import resource
@@ -438,3 +439,19 @@ async def test_no_variable_of_a_command_reaches_what_makes_its_cage(
     assert ended.output.out.head.decode() == f"a\nb=c[{library}]\n"  # its own has them all
     assert not outside.exists()
     assert list(tmp_path.rglob("by-a-shell")) == []
+
+
+async def test_a_command_finds_each_variable_as_it_was_given(ground: Ground) -> None:
+    """Whatever it means to a shell that is in between."""
+    env = {
+        "UID": "1234",
+        "each": "v",
+        "environment": "0",
+        "_own_each": "w",
+        "my-key": "a b",
+        "POSIXLY_CORRECT": "1",
+    }
+    program = "import os, json; print(json.dumps({n: os.environ.get(n) for n in %r}))" % [*env]
+    ended = await ground.run(f'exec python3 -I -S -c "{program}"', env=env)
+    found = json.loads(ended.output.out.head)
+    assert {name: found[name] for name in env} == env

@@ -290,6 +290,11 @@ async def test_a_link_that_a_command_put_in_place_of_a_named_folder_opens_nothin
     cage = await room.cage("node", str(documents), terms=servers)
     assert documents in cage.write
     assert work / "down" in (await room.cage("node", str(work / "down"), terms=servers)).write
+    (work / "down/other").symlink_to("../plain")
+    (work / "plain").mkdir()
+    within = await room.programs.cage(("node", str(work / "down/other")), work / "down", servers)
+    assert within is not None
+    assert work / "plain" in within.write
 
 
 async def test_a_program_of_the_system_opens_no_part_of_it_anew(room: Room) -> None:
