@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 STATE = Path(sys.argv[1])
+if STATE.is_dir():  # a file that is named itself would be part of what is trusted
+    STATE /= "state"
 NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 
 

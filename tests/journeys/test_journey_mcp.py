@@ -137,8 +137,9 @@ async def test_servers_of_a_project_wait_for_trust_and_ask_again_when_a_byte_cha
     tmp_path: Path,
 ) -> None:
     server = ModelServer()
-    state = tmp_path / "work" / "state"
-    row = program(state) | {"env": {"PLACE": "${HOME}/shop", "MODE": "${MODE:-plain}"}}
+    state = tmp_path / "work" / "shop" / "state"
+    state.parent.mkdir(parents=True)
+    row = program(state.parent) | {"env": {"PLACE": "${HOME}/shop", "MODE": "${MODE:-plain}"}}
     bad = {"secret": {"command": "true", "env": {"K": "${KEY}"}}, "two": {"command": "a", "url": 3}}
     async with keyboard(tmp_path, server, running=False) as home:
         file = home.work / ".mcp.json"

@@ -26,6 +26,9 @@ async def test_the_layer_and_the_rule_that_would_decide_are_told_and_nothing_run
             return found["verdict"], found["by"]
 
         made = home.work / "made"
+        (home.work / ".git").mkdir()
+        remote = '[remote "origin"]\n\turl = https://example.org/x.git\n'
+        (home.work / ".git/config").write_text(remote)
         assert await tried("Bash", "git push -u origin main") == (
             "allow",
             "allow: Bash(git push:*)",

@@ -138,7 +138,7 @@ async def test_what_is_said_of_one_that_waits_names_all_that_it_runs(house: Hous
     more = {".mcp.json": json.dumps(server), "hooks/hooks.json": hooks}
     house.plugin("till", **more)
     (waiting,) = await house.brought.candidates(house.home, servers=None)
-    assert "pre_tool_use: run 0; pre_tool_use: run 1" in waiting.may
+    assert "at pre_tool_use runs run 0; at pre_tool_use runs run 1" in waiting.may
     assert "and 2 more, which ohmo plugins list --json shows" in waiting.may
     assert waiting.may.endswith("; its MCP servers from the next start on")
     (entry,) = house.brought.plugins.entries
