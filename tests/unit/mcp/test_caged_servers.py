@@ -24,7 +24,7 @@ from ohmo.processes.process_tree import descendants
 from ohmo.sandbox.programs import Programs
 from ohmo.sandbox.walls import CageSettings, Walls
 from tests.parts import skip_without, there
-from tests.unit.mcp.test_mcp_servers import HERE, QUICK, at_once, call, finish, state
+from tests.unit.mcp.test_mcp_servers import HERE, QUICK, at_work, call, finish, state
 
 pytestmark = pytest.mark.needs("linux")
 FORKS = "import os, time\nwhile True:\n    if os.fork() == 0:\n        time.sleep(300)"
@@ -88,13 +88,8 @@ class Ground:
         house = Servers(
             {"x": ("stdio", made)}, self.root / "mcp", finish, times=QUICK, programs=self.programs
         )
-        await house.prepare()
-        task = asyncio.create_task(house.run(at_once))
-        try:
+        async with at_work(house):
             yield house
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
 
 
 @pytest.fixture(params=["bubblewrap", "landlock"])

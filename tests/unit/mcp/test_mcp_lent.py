@@ -18,7 +18,7 @@ from ohmo.mcp.contract import Endpoint
 from ohmo.mcp.servers import Servers
 from ohmo.mcp.written import Look
 from ohmo.processes.process_tree import descendants
-from tests.unit.mcp.test_mcp_servers import HERE, QUICK, _runs, at_once, finish, state
+from tests.unit.mcp.test_mcp_servers import HERE, QUICK, _runs, at_work, finish, state
 
 pytestmark = pytest.mark.needs("linux")
 
@@ -60,14 +60,8 @@ async def lent(
     folder: Path, patch: pytest.MonkeyPatch, *lenders: Lending
 ) -> AsyncGenerator[Servers]:
     patch.setattr(ohmo.mcp.servers, "FOLLOWED", 0.05)
-    house = Servers({}, folder / "mcp", finish, lenders=lenders, times=QUICK)
-    await house.prepare()
-    task = asyncio.create_task(house.run(at_once))
-    try:
+    async with at_work(Servers({}, folder / "mcp", finish, lenders=lenders, times=QUICK)) as house:
         yield house
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
 
 
 async def test_what_comes_later_starts_and_what_goes_ends_and_the_others_go_on(

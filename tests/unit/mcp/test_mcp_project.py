@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import mmap
 import os
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,22 @@ async def test_what_it_starts_is_said_and_files_of_the_project_are_part_of_the_c
     assert (await look()).endpoints == ()
     path.write_text('{"mcpServers": {"x": {"command": "/bin/true"}}}')
     assert "no file of the project" in (await file.candidates())[0].may
+
+
+async def test_files_of_variables_are_content_whatever_stamps_say(tmp_path: Path) -> None:
+    """A mapping, mmap(2), writes without another stamp than its first."""
+    env = {"BASH_ENV": "./x.sh", "NODE_OPTIONS": "--require ./y.js"}
+    row = {"command": "node", "args": ["-r./z.js"], "env": env}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"x": row}}))
+    file, digests = project(tmp_path, Allowing()), set[str]()
+    paths = [tmp_path / name for name in ("x.sh", "y.js", "z.js")]
+    assert [path.write_text("good") for path in paths] == [4, 4, 4]
+    for path in paths:
+        with path.open("r+b") as opened, mmap.mmap(opened.fileno(), 4) as mapped:
+            for word in (b"good", b"evil"):
+                mapped[:4] = word
+                digests.add((await file.candidates())[0].digest)
+    assert len(digests) == 4
 
 
 @pytest.mark.parametrize("way", ["sparse", "together", "words"])

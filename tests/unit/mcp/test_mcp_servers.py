@@ -52,6 +52,17 @@ def context(tmp_path: Path) -> CallContext:
 
 
 @asynccontextmanager
+async def at_work(house: Servers) -> AsyncGenerator[Servers]:
+    await house.prepare()
+    task = asyncio.create_task(house.run(at_once))
+    try:
+        yield house
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+@asynccontextmanager
 async def running(
     folder: Path,
     servers: Mapping[str, Callable[[], Endpoint]],
@@ -61,13 +72,8 @@ async def running(
     house = Servers(
         {name: (kind, each) for name, each in servers.items()}, folder / "mcp", finish, times=times
     )
-    await house.prepare()
-    task = asyncio.create_task(house.run(at_once))
-    try:
+    async with at_work(house):
         yield house
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
 
 
 async def state(house: Servers, name: str, wanted: str, seconds: float = 20.0) -> ServerReport:

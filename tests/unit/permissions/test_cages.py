@@ -21,6 +21,14 @@ from ohmo.shell.hosts import hosts_of
 from ohmo.shell.network import networked
 
 
+async def none(*_: str) -> Any:
+    return None
+
+
+async def no_grants() -> tuple[()]:
+    return ()
+
+
 @pytest.fixture
 def srv(house: House) -> Path:
     """A folder beside the workspace, and one with a secret in it."""
@@ -261,13 +269,6 @@ async def test_where_a_command_may_go_by_rules(
     call = ToolCall("t.1", "Bash", {"command": "git push"}, "")
     footprint = Footprint(command="git push", network=True, names=names, hosts=hosts)
     context = replace(house.context("full_auto"), cwd=house.work, taint=frozenset(words))
-
-    async def none(*_: str) -> Any:
-        return None
-
-    async def no_grants() -> tuple[()]:
-        return ()
-
     gate = LayeredGate(lambda _: [policy], no_grants)
     decision = await gate.judge(call, footprint, context, none)
     if opens is None:
@@ -342,13 +343,6 @@ async def goes(
     policy = house.policy(allow=allow)
     call = ToolCall("t.1", "Bash", {"command": footprint.command}, "")
     context = replace(house.context("full_auto"), cwd=house.work, taint=frozenset(words))
-
-    async def none(*_: str) -> Any:
-        return None
-
-    async def no_grants() -> tuple[()]:
-        return ()
-
     gate = LayeredGate(lambda _: [policy], no_grants)
     return isinstance(await gate.judge(call, footprint, context, none), Allow)
 
