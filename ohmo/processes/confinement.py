@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-_PR_CAPBSET_DROP, _PR_SET_SECCOMP, _FILTER, _PR_SET_NO_NEW_PRIVS = 24, 22, 2, 38  # prctl(2)
+_PR_SET_SECCOMP, _FILTER, _PR_SET_SECUREBITS, _PR_SET_NO_NEW_PRIVS = 22, 2, 28, 38  # prctl(2)
+_NO_ROOT = 0b11  # SECBIT_NOROOT, and locked: root is nobody at an exec, capabilities(7)
 _CREATE, _ADD, _RESTRICT, _OPENAT2 = 444, 445, 446, 437  # the same on every architecture
 _BENEATH = 1  # LANDLOCK_RULE_PATH_BENEATH
 _NO_LINKS = 0x04 | 0x02  # RESOLVE_NO_SYMLINKS, RESOLVE_NO_MAGICLINKS: openat2(2)
@@ -101,10 +102,7 @@ class Guard:
 def _no_capabilities(libc: ctypes.CDLL) -> None:
     """Also for root, who would get them back at the exec, capabilities(7)."""
     if os.geteuid() == 0:
-        with open("/proc/sys/kernel/cap_last_cap", "rb") as file:  # noqa: PTH123
-            last = int(file.read())
-        for number in range(last + 1):
-            _must(libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0), "capabilities")
+        _must(libc.prctl(_PR_SET_SECUREBITS, _NO_ROOT, 0, 0, 0), "capabilities")
     header = struct.pack("II", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
     held = ctypes.create_string_buffer(24)
     _must(libc.capget(header, held), "capabilities")
