@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 from channels.record import record
 from ohmo.contracts.messages import Json
 
-Backend = Literal["bubblewrap", "landlock", "docker", "none"]
+Backend = Literal["bubblewrap", "landlock", "docker", "sandbox-exec", "none"]
 
 
 def _untold(_: str) -> None:

@@ -5,20 +5,16 @@ all."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-import shutil
-import tempfile
 from collections.abc import AsyncGenerator, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from ohmo.contracts.sandbox import Cage, Launch
 from ohmo.processes.confinement import ALL_FILES, NEEDED, READ, landlock_abi
-from ohmo.sandbox.limits import limits, temporary
+from ohmo.sandbox.limits import limits, own_folder, temporary
 from ohmo.sandbox.seccomp import INTERNET, LOCAL, program
 
 # linux/landlock.h: what may be done with devices: write_file, read_file, truncate
@@ -52,9 +48,7 @@ class Landlock:
     async def launch(self, argv: tuple[str, ...], cwd: Path, cage: Cage) -> AsyncGenerator[Launch]:
         """Raises OSError."""
         del cwd
-        self._scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-        own = _real(tempfile.mkdtemp(dir=self._scratch))
-        try:
+        async with own_folder(self._scratch) as own:
             allowed = [*_allowed(cage), (str(own), _WRITE)]
             allowed += [(f"/dev/{name}", _DEVICE | READ) for name in _DEVICES]
             allowed += [(f"/proc/{name}", READ) for name in _MACHINE]
@@ -64,15 +58,6 @@ class Landlock:
             rules["landlock"] = [[path, rights] for path, rights in allowed]
             rules["seccomp"] = program(families, alone=False).hex()
             yield Launch(argv, rules=rules, env=temporary(str(own)))
-        finally:
-            try:
-                own.rmdir()  # most commands leave nothing there, and a thread takes its time
-            except OSError:
-                await asyncio.to_thread(partial(shutil.rmtree, own, ignore_errors=True))
-
-
-def _real(path: str) -> Path:
-    return Path(os.path.realpath(path))
 
 
 def _allowed(cage: Cage) -> Iterator[tuple[str, int]]:

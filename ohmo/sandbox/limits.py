@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
 from glob import glob
 from pathlib import Path
 
 from ohmo.contracts.messages import Json
 from ohmo.contracts.sandbox import Cage
 
-_LARGEST = 8 << 30  # bytes of one file
+LARGEST = 8 << 30  # bytes of one file
 
 
 def limits(cage: Cage) -> dict[str, Json]:
@@ -18,12 +25,7 @@ def limits(cage: Cage) -> dict[str, Json]:
     RLIMIT_DATA and not RLIMIT_AS, because node and Java reserve more addresses than they use."""
     running = _running()
     return {
-        "rlimits": {
-            "DATA": cage.memory,
-            "CORE": 0,
-            "FSIZE": _LARGEST,
-            "NPROC": running + cage.pids,
-        },
+        "rlimits": {"DATA": cage.memory, "CORE": 0, "FSIZE": LARGEST, "NPROC": running + cage.pids},
         "cpus": max(1, math.ceil(cage.cpus)),
         "pids": cage.pids + 4,  # with the backend's own
         "memory": cage.memory,
@@ -38,6 +40,31 @@ def _running() -> int:
         return int(told.split()[3].partition("/")[2])
     except OSError:
         return len(glob("/proc/[0-9]*/task/*"))  # noqa: PTH207 - absolute
+
+
+@asynccontextmanager
+async def own_folder(scratch: Path) -> AsyncGenerator[Path]:
+    """A new one there, without links, for one command. Raises OSError."""
+    own = _made(scratch)
+    try:
+        yield own
+    finally:
+        if not _removed(own):
+            await asyncio.to_thread(partial(shutil.rmtree, own, ignore_errors=True))
+
+
+def _made(scratch: Path) -> Path:
+    scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return Path(os.path.realpath(tempfile.mkdtemp(dir=scratch)))
+
+
+def _removed(own: Path) -> bool:
+    """Most commands leave nothing there, and a thread takes its time."""
+    try:
+        own.rmdir()
+    except OSError:
+        return False
+    return True
 
 
 def temporary(folder: str) -> dict[str, str]:

@@ -17,9 +17,10 @@ from pathlib import Path
 from ohmo.contracts.messages import Json
 from ohmo.contracts.sandbox import Cage, Sandbox
 from ohmo.processes.job import Command, ProcessRunner
-from ohmo.sandbox import bubblewrap, docker, landlock, seccomp
+from ohmo.sandbox import bubblewrap, docker, landlock, sandbox_exec, seccomp
 from ohmo.sandbox.walls import CageSettings
 
+_MAC = sys.platform == "darwin"
 _SECONDS = 20.0
 _TEXT = Path(__file__).with_name("attempts.py")
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
@@ -31,8 +32,12 @@ _SWITCHES = (
 
 def backends(settings: CageSettings, path: str, scratch: Path) -> tuple[list[Sandbox], list[str]]:
     """Those that may hold here, the best first, and why others cannot. ``path``: where programs
-    are; ``scratch``: a folder for Landlock."""
+    are; ``scratch``: a folder for temporary files."""
     wanted = settings.backend
+    if _MAC:
+        if wanted == "auto":
+            return [sandbox_exec.SandboxExec(scratch)], []
+        return [], [f"{wanted}: not on macOS, where sandbox.backend: auto takes sandbox-exec"]
     found: list[Sandbox] = []
     why: list[str] = []
     if not seccomp.supported():
@@ -66,7 +71,7 @@ async def holds(sandbox: Sandbox, cage: Cage) -> tuple[str, int]:
         own, outside = top / "own", top / "outside"
         listener = held.enter_context(closing(socket.create_server(("127.0.0.1", 0))))
         abstract = f"ohmo-probe-{secrets.token_hex(8)}"
-        for address in ("\0" + abstract, str(top / "socket")):
+        for address in (*(() if _MAC else ("\0" + abstract,)), str(top / "socket")):
             local = held.enter_context(closing(socket.socket(socket.AF_UNIX)))
             local.bind(address)
             local.listen()
@@ -82,7 +87,7 @@ async def holds(sandbox: Sandbox, cage: Cage) -> tuple[str, int]:
             "unix datagram": str(top / "datagrams"),
             "terminal": _terminal(held),
             "pid": os.getpid(),
-            "calls": dict(seccomp.numbers()),
+            "calls": {} if _MAC else dict(seccomp.numbers()),
         }
         python = _real(sys.executable)
         here = tuple({python, _real(sys.base_prefix)})

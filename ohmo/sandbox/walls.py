@@ -18,7 +18,7 @@ from channels.record import record
 from ohmo.contracts.sandbox import Backend, Cage, Launch, Names, Sandbox
 from ohmo.contracts.tool import Opened
 from ohmo.discovery import load
-from ohmo.sandbox.hiding import Hiding
+from ohmo.sandbox.places import Hiding
 from ohmo.sandbox.proxy import Proxy
 from ohmo.shell.hosts import endpoint, is_local
 
@@ -308,9 +308,6 @@ class Walls:
         settings = self._settings
         if settings.backend == "none":
             return Standing("none")
-        if sys.platform != "linux":
-            why = ("there is no backend for this system yet",)
-            return Standing("none", why, fell=settings.backend != "auto")
         backends = cast(
             "Callable[[CageSettings, str, Path], tuple[list[Sandbox], list[str]]]",
             load("ohmo.sandbox.probing:backends"),
