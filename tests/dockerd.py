@@ -1,5 +1,6 @@
 """A dockerd of its own, started by hand beside whatever else there is (no bridge, no firewall
-rules), with one image made of this machine's own programs; ended by its number."""
+rules), with one image made of this machine's own programs; ended by its number. With
+OHMO_TEST_PODMAN=1 Podman's service in its place (Debian's podman, and runc)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import shutil
 import subprocess
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -83,14 +84,24 @@ def programs(made: tarfile.TarFile) -> None:
         made.addfile(file, io.BytesIO(text))
 
 
-@contextmanager
-def running(top: Path) -> Iterator[str]:
-    """Its address, as in $DOCKER_HOST; the image is called ohmo-sandbox."""
-    host = f"unix://{top}/docker.sock"
+def dockerd(top: Path, host: str) -> list[str]:
     words = ["dockerd", "--data-root", f"{top}/data", "--exec-root", f"{top}/run"]
     words += ["-p", f"{top}/pid", "-H", host, "--bridge=none", "--iptables=false"]
     words += ["--ip6tables=false", "--userland-proxy=false"]
-    words += ["--default-ulimit", "nofile=1024:2048"]
+    return [*words, "--default-ulimit", "nofile=1024:2048"]
+
+
+def podman(top: Path, host: str) -> list[str]:
+    words = ["podman", "--root", f"{top}/data", "--runroot", f"{top}/run", "--runtime", "runc"]
+    words += ["--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--events-backend", "none"]
+    return [*words, "--network-config-dir", f"{top}/net", "system", "service", "--time=0", host]
+
+
+@contextmanager
+def running(top: Path) -> Generator[str]:
+    """Its address, as in $DOCKER_HOST; the image is called ohmo-sandbox."""
+    host = f"unix://{top}/docker.sock"
+    words = podman(top, host) if os.environ.get("OHMO_TEST_PODMAN") else dockerd(top, host)
     with (top / "log").open("wb") as log:
         server = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
     try:

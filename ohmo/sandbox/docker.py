@@ -69,7 +69,7 @@ trap : TERM INT HUP
 too_much=$1; shift
 exec {{err}}>&2 2>/dev/null
 # its size is told once it runs
-[ ! -t 1 ] || for _ in {{1..40}}; do [ "$(stty size <&1)" = "0 0" ] || break; sleep 0.02; done
+[ ! -t 1 ] || for _ in {{1..250}}; do [ "$(stty size <&1)" = "0 0" ] || break; sleep 0.02; done
 before=$(killed)
 "$@" 2>&"$err" {{err}}>&-
 code=$?
@@ -145,16 +145,19 @@ class _Box:
 
 
 class Docker:
-    """``image``: its name, or one with its digest. ``house``: what tells our containers from those
-    of another ohmo. ``engine``: $DOCKER_HOST, "" for the usual place."""
+    """``image``: its name, or one with its digest. ``house``: $OHMO_HOME, which tells our
+    containers from those of another ohmo. ``engine``: $DOCKER_HOST, "" for the usual place."""
 
     name: Literal["docker"] = "docker"
 
     def __init__(self, image: str, house: str, engine: str) -> None:
         self._image = image
+        self._root = Path(house)
         self._house = hashlib.sha256(house.encode()).hexdigest()[:16]
         self._engine = _socket(engine)
         self._client: docker.DockerClient | None = None
+        self._filter = ""
+        self._podman = False
         self._connecting = asyncio.Lock()
         self._spare: list[_Box] = []
 
@@ -238,9 +241,21 @@ class Docker:
                 if not Path("/proc", labels.get("ohmo.pid", "none")).exists():
                     with suppress(DockerException):
                         left.remove(force=True)
+            self._filter = self._filter_for(client)
         except (DockerException, OSError) as error:
             raise OSError(f"the engine at {self._engine} does not answer: {error}") from None
         return client
+
+    def _filter_for(self, client: Any) -> str:
+        """As the engine takes it: Docker the text, Podman the name of a file. Raises OSError."""
+        components = cast("list[dict[str, str]]", client.version().get("Components") or [])
+        self._podman = any(each.get("Name") == "Podman Engine" for each in components)
+        if not self._podman:
+            return profile()
+        file = self._root / "run" / "sandbox-seccomp.json"
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.write_text(profile(), encoding="ascii")
+        return str(file)
 
     def _made(self, client: docker.DockerClient, plan: _Plan) -> _Box:
         """Raises OSError."""
@@ -250,7 +265,10 @@ class Docker:
         labels = {"ohmo.house": self._house, "ohmo.pid": str(os.getpid())}
         try:
             made: Any = client.containers.create(
-                self._image, name=name, labels=labels, **_settings(plan)
+                self._image,
+                name=name,
+                labels=labels,
+                **_settings(plan, self._filter, podman=self._podman),
             )
             target = f"/containers/{made.id}/attach?stream=1&stdin=1"
             status, rest, life = ask(self._engine, "POST", target)
@@ -324,9 +342,9 @@ def _user(cage: Cage) -> str:
     return f"{look.st_uid}:{look.st_gid}"
 
 
-def _settings(plan: _Plan) -> dict[str, Any]:
-    """Of containers.create of the SDK. Every limit of processes is named: engines without
-    CAP_SYS_RESOURCE fail at their own defaults."""
+def _settings(plan: _Plan, calls: str, *, podman: bool) -> dict[str, Any]:
+    """Of containers.create of the SDK. ``calls``: the filter of system calls. Every limit of
+    processes is named: engines without CAP_SYS_RESOURCE fail at their own defaults."""
     from docker.types import Mount, Ulimit
 
     cage = plan.cage
@@ -338,15 +356,18 @@ def _settings(plan: _Plan) -> dict[str, Any]:
         soft = min(most, 1024) if name == "NOFILE" else most
         ulimits.append(Ulimit(name=name.lower(), soft=soft, hard=most))
     places: list[Mount] = []
+    room = max(1 << 20, cage.memory // 4)
+    own = {"/tmp": f"rw,exec,nosuid,nodev,mode=1777,size={room}"}  # noqa: S108
     for way, path in plan.mounts:
         at = str(path)
         if way != "hide":
             places.append(Mount(at, at, type="bind", read_only=way == "read"))
+        elif path.is_dir() and podman:
+            own[at] = "ro,notmpcopyup,nosuid,nodev,noexec,size=4096"
         elif path.is_dir():
             places.append(Mount(at, None, type="tmpfs", read_only=True, tmpfs_size=4096))
         else:
             places.append(Mount(at, os.devnull, type="bind", read_only=True))
-    room = max(1 << 20, cage.memory // 4)
     return {
         "command": ["/bin/bash", "--norc", "--noprofile", "-c", "read -r _"],
         "entrypoint": [],
@@ -358,7 +379,7 @@ def _settings(plan: _Plan) -> dict[str, Any]:
         "hostname": "sandbox",
         "read_only": True,
         "cap_drop": ["ALL"],
-        "security_opt": ["no-new-privileges", f"seccomp={profile()}"],
+        "security_opt": ["no-new-privileges", f"seccomp={calls}"],
         "network_mode": "none" if cage.network == "off" else "bridge",
         "ipc_mode": "private",
         "mem_limit": cage.memory,
@@ -367,6 +388,6 @@ def _settings(plan: _Plan) -> dict[str, Any]:
         "pids_limit": cage.pids + 4,  # its first process, the shell around, who ends the others
         "ulimits": ulimits,
         "mounts": places,
-        "tmpfs": {"/tmp": f"rw,exec,nosuid,nodev,mode=1777,size={room}"},  # noqa: S108
+        "tmpfs": own,
         "shm_size": room,
     }

@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import tty
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,6 +21,7 @@ from typing import Any
 _TERM = "kill -TERM -1; kill -CONT -1; sleep 1.5; kill -KILL -1"  # before the keeper's own KILL
 _HEADER = 8  # bytes before each piece: which stream, three of nothing, its size
 _PIECE = 1 << 16
+_LOOKS, _LOOK = 100, 0.02  # seconds
 
 
 def ask(
@@ -52,10 +54,9 @@ def told(engine: str, method: str, target: str, body: object = None) -> Any:
     with connection:
         while more := connection.recv(_PIECE):
             text += more
-    answer = json.loads(text) if text.strip() else None
     if status >= 300:
         raise OSError(f"the container engine says {status}: {text.decode(errors='replace')[:500]}")
-    return answer
+    return json.loads(text) if text.strip() else None
 
 
 def prepared(engine: str, container: str, words: list[str], **more: object) -> str:
@@ -143,8 +144,11 @@ def _relay(engine: str, exec_id: str, rest: bytes, connection: socket.socket) ->
     """The terminal inside has its lines ended already."""
     rows, columns = os.get_terminal_size(1)[::-1]
     tty.setraw(1)
-    with suppress(OSError):
-        told(engine, "POST", f"/exec/{exec_id}/resize?h={rows}&w={columns}")
+    for _ in range(_LOOKS):  # it is refused until the program inside has begun
+        with suppress(OSError):
+            told(engine, "POST", f"/exec/{exec_id}/resize?h={rows}&w={columns}")
+            break
+        time.sleep(_LOOK)
     while rest:
         _written(1, rest)
         rest = b""
