@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from channels.record import record
 from ohmo.contracts.sandbox import Cage, Launch
+from ohmo.processes.keeper import COLUMNS, ROWS
 from ohmo.sandbox.docker_calls import profile
 from ohmo.sandbox.docker_exec import ask, code_of, pieces, prepared, started
 from ohmo.sandbox.limits import limits, temporary
@@ -68,8 +69,7 @@ killed() {{
 trap : TERM INT HUP
 too_much=$1; shift
 exec {{err}}>&2 2>/dev/null
-# its size is told once it runs
-[ ! -t 1 ] || for _ in {{1..250}}; do [ "$(stty size <&1)" = "0 0" ] || break; sleep 0.02; done
+[ ! -t 1 ] || PATH=/usr/bin:/bin stty rows {ROWS} cols {COLUMNS} <&1
 before=$(killed)
 "$@" 2>&"$err" {{err}}>&-
 code=$?

@@ -11,7 +11,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 import tty
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,7 +20,6 @@ from typing import Any
 _TERM = "kill -TERM -1; kill -CONT -1; sleep 1.5; kill -KILL -1"  # before the keeper's own KILL
 _HEADER = 8  # bytes before each piece: which stream, three of nothing, its size
 _PIECE = 1 << 16
-_LOOKS, _LOOK = 100, 0.02  # seconds
 
 
 def ask(
@@ -125,7 +123,7 @@ def _run(engine: str, container: str, user: str, cwd: str, words: list[str], env
     rest, connection = started(engine, exec_id, terminal=terminal)
     with connection:
         if terminal:
-            _relay(engine, exec_id, rest, connection)
+            _relay(rest, connection)
         else:
             threading.Thread(target=_feed, args=(connection,), daemon=True).start()
             for stream, data in pieces(rest, connection):
@@ -140,15 +138,9 @@ def _feed(connection: socket.socket) -> None:
         connection.shutdown(socket.SHUT_WR)
 
 
-def _relay(engine: str, exec_id: str, rest: bytes, connection: socket.socket) -> None:
+def _relay(rest: bytes, connection: socket.socket) -> None:
     """The terminal inside has its lines ended already."""
-    rows, columns = os.get_terminal_size(1)[::-1]
     tty.setraw(1)
-    for _ in range(_LOOKS):  # it is refused until the program inside has begun
-        with suppress(OSError):
-            told(engine, "POST", f"/exec/{exec_id}/resize?h={rows}&w={columns}")
-            break
-        time.sleep(_LOOK)
     while rest:
         _written(1, rest)
         rest = b""
