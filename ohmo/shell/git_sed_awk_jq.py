@@ -191,9 +191,10 @@ def _verb(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
 
 def _sed_text(delimiter: str) -> str:
     """Up to a delimiter. GNU ends it at the first one, BSD not inside brackets, so brackets hold
-    none; a bracket that begins with ``]`` or holds a class is left out."""
+    none; a bracket that begins with ``]`` is left out."""
     plain = rf"[^\\\n\[{re.escape(delimiter)}]"
-    bracket = rf"\[\^?[^\]\[^\\\n{re.escape(delimiter)}][^\]\[\\\n{re.escape(delimiter)}]*\]"
+    first = rf"(?:\[:[a-z]+:\]|[^\]\[^\\\n{re.escape(delimiter)}])"
+    bracket = rf"\[\^?{first}(?:\[:[a-z]+:\]|\\t|[^\]\[\\\n{re.escape(delimiter)}])*\]"
     return rf"(?:{plain}|\\[^\nce]|{bracket})*"
 
 
@@ -216,7 +217,7 @@ _AWK_TEST = (
 )
 _AWK_STATEMENT = (
     rf"(?:print(?:\s+(?:{_AWK_VALUE}|{_AWK_SUM})"
-    rf"(?:(?:\s*,\s*|\s+|\s*[-+*/]\s*)(?:{_AWK_VALUE}|{_AWK_SUM}))*)?"
+    rf"(?:(?:\s*,\s*|\s+|\s*[-+*/]\s*|(?=\")|(?<=\"))(?:{_AWK_VALUE}|{_AWK_SUM}))*)?"
     rf"|{_AWK_SUM}\s*\+=\s*{_AWK_VALUE}|{_AWK_SUM}\+\+|next|exit)"
 )
 _AWK_RULE = (
@@ -251,6 +252,7 @@ def awk_only_prints(program: str) -> bool:
 def jq_only_reads(filter_: str) -> bool:
     """Field names, and words of jq that neither load a module nor look at the environment."""
     at = 0
+    before = ""
     inside: list[str] = []
     while at < len(filter_):
         token = _JQ_TOKEN.match(filter_, at)
@@ -263,7 +265,9 @@ def jq_only_reads(filter_: str) -> bool:
         elif word in (")", "]", "}"):
             inside = inside[:-1]
         elif (word[0].isalpha() or word[0] in "_@") and word not in _JQ_WORDS:
-            key = inside[-1:] == ["{"] and re.match(r"\s*:", filter_[at:])  # {name: .value}
+            # {name: .value}, {name, other}: not what stands behind a colon
+            key = inside[-1:] == ["{"] and before in "{," and re.match(r"\s*[:,}]", filter_[at:])
             if not key:
                 return False
+        before = word if word.strip() else before
     return True

@@ -9,6 +9,16 @@ import pytest
 from tests.unit.permissions.permission_house import House
 
 FREE = r"""
+for f in *.py; do wc -l "$f"; done
+LC_ALL=C sort a.py
+if [ -f a.py ]; then cat a.py; fi
+! grep -q x a.py || ls
+for d in src; do for f in 1 2; do echo "$d/$f: \"x\""; done; done | sort
+cd src; ls
+ls --help
+jq '.[] | {name, version}' package.json
+awk '{print NR": "$0}' a.py
+sed 's/[[:space:]]*$//' a.py
 git status
 git status --short
 git log --oneline -n 5
@@ -54,13 +64,20 @@ true
 """
 
 NOT_FREE = r"""
-for f in *.py; do wc -l "$f"; done
+for f in *.py; do wc -l "$f"; done > out
+for o in -exec; do find . $o touch x +; done
+for f in /etc/*; do echo x; done
+if ls; then touch x; fi
+if true; then cat; fi < /etc/passwd
+LC_ALL=C x=1 ls
+jq -n '{a: env, b}'
+jq '{a: .x | env, b}' package.json
+awk '{print "a"$1 > "x"}' a.py
+sed 's/[[:space:]/]x/w out' a.py
 [[ -f a.py ]]
 x=1; echo $x
 echo "$(git rev-parse HEAD)"
 timeout 5 git status
-LC_ALL=C sort a.py
-if [ -f a.py ]; then cat a.py; fi
 git -c core.pager=x status
 git -c core.fsmonitor=x status
 git --exec-path=x status
