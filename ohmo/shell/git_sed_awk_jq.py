@@ -22,7 +22,8 @@ _HISTORY = f"""{_CHANGES} -giEFPhtm -n: -# -L: --oneline --graph --all --decorat
     --before: --author: --committer: --grep: --all-match --invert-grep --merges --no-merges
     --first-parent --reverse --follow --date: --pretty? --format: --left-right --cherry-pick
     --topo-order --date-order --no-walk --source --simplify-by-decoration --abbrev-commit
-    --no-abbrev-commit --walk-reflogs --regexp-ignore-case --boundary --ancestry-path --count"""
+    --no-abbrev-commit --walk-reflogs --regexp-ignore-case --boundary
+    --ancestry-path --count --not"""
 # verb | options; operands are revisions and paths of the repository
 _VERBS = f"""
 status        | -sbzuv -u? --short --branch --porcelain? --long --untracked-files? --ignored?
@@ -33,11 +34,13 @@ whatchanged   | {_HISTORY}
 reflog        | {_HISTORY}
 rev-list      | {_HISTORY} --objects
 diff          | {_CHANGES}
+diff-tree     | {_CHANGES} -rtmcv --no-commit-id --root
 shortlog      | -sneh --summary --numbered --email --since: --until: --no-merges --all
 blame         | -wslectpfnM? -C? -L: --porcelain --line-porcelain --date: --since: --root --abbrev?
 annotate      | -wsl -L:
 rev-parse     | -q --abbrev-ref? --short? --show-toplevel --git-dir --verify --is-inside-work-tree
               |   --symbolic-full-name --show-prefix --show-cdup --is-bare-repository --all
+              |   --git-common-dir --is-inside-git-dir
 ls-files      | -cdmosukztv --cached --deleted --modified --others --stage --unmerged --ignored
               |   --exclude-standard --directory --full-name --error-unmatch --eol
 ls-tree       | -drtlz --name-only --name-status --long --full-name --full-tree --abbrev?
@@ -58,7 +61,7 @@ grep          | -acEeFGhHiIlLnopPqvwWz -e: -A: -B: -C: -m: -# --count --files-wi
               |   --function-context --text --quiet --color? --no-color --column --max-count:
 branch        | -alrvqi --all --list --remotes --show-current --contains? --no-contains? --merged?
               |   --no-merged? --sort: --format: --points-at: --verbose --color? --no-color
-              |   --column?
+              |   --column? --abbrev? --no-abbrev
 tag           | -il -n? --list --contains? --no-contains? --merged? --no-merged? --points-at:
               |   --sort: --format: --column?
 remote        | -v --verbose
@@ -128,7 +131,10 @@ def git_reading(command: Simple) -> Reading | None:
         bare = verb in _BARE and not parsed.operands
         shows = bare or rest[:1] in _FIRST[verb]
     operands = [rest[each] for each in parsed.operands]
-    magic = any(each.startswith(":") and not each.startswith((":!", ":^")) for each in operands)
+    magic = any(
+        each.startswith(":") and not each.startswith((":!", ":^", ":(exclude)"))
+        for each in operands
+    )
     runs_gpg = any(_SIGNATURE.search(value) for _, value in parsed.options)
     if not shows or magic or runs_gpg:
         return None

@@ -9,6 +9,11 @@ import pytest
 from tests.unit.permissions.permission_house import House
 
 FREE = r"""
+git log main --not origin/main
+git log --oneline -- src ':(exclude)*.lock'
+git diff-tree --no-commit-id --name-only -r HEAD
+git rev-parse --git-common-dir
+git branch -v --no-abbrev
 for f in *.py; do wc -l "$f"; done
 LC_ALL=C sort a.py
 if [ -f a.py ]; then cat a.py; fi
@@ -64,6 +69,10 @@ true
 """
 
 NOT_FREE = r"""
+git diff-tree --stdin
+git diff-tree --no-index a.py b.py
+git diff-tree -p --ext-diff HEAD
+git diff -- . ':(exclude,top)*.lock' ':(top)x'
 for f in *.py; do wc -l "$f"; done > out
 for o in -exec; do find . $o touch x +; done
 for f in /etc/*; do echo x; done
