@@ -223,7 +223,7 @@ _AWK_TEST = (
 )
 _AWK_STATEMENT = (
     rf"(?:print(?:\s+(?:{_AWK_VALUE}|{_AWK_SUM})"
-    rf"(?:(?:\s*,\s*|\s+|\s*[-+*/]\s*|(?=\")|(?<=\"))(?:{_AWK_VALUE}|{_AWK_SUM}))*)?"
+    rf"(?:(?:\s*,\s*|\s+|\s*[-+*/]\s*|(?>(?=\")|(?<=\")))(?:{_AWK_VALUE}|{_AWK_SUM}))*)?"
     rf"|{_AWK_SUM}\s*\+=\s*{_AWK_VALUE}|{_AWK_SUM}\+\+|next|exit)"
 )
 _AWK_RULE = (

@@ -29,6 +29,7 @@ from ohmo.shell.script import Redirect, Simple
 
 _LONGEST = 10_000  # characters; nobody reads a longer line at a glance, nor do we
 _MOST_NAMES = 5_000  # that the wildcards of one line become
+_LEAST_NAMES = 50  # that a wildcard counts for: it looks at far more than it becomes
 _MOST_COMMANDS = 500  # that the loops of one line come to
 # Controls but tab and newline; letters nobody sees (Hangul fillers); halves of characters; the
 # range that marks wildcards elsewhere.
@@ -299,7 +300,7 @@ class _Reader:
             names = matching_names(pattern, self._cwds[-1], self._left)
         except TooWide:
             _no("wildcards that match more than can be looked at")
-        self._left -= len(names)
+        self._left -= max(_LEAST_NAMES, len(names))
         for name in names:
             if _OPTION_LIKE.match(name):
                 _no(f"a wildcard that becomes {name[:80]!r}")

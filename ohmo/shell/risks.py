@@ -142,7 +142,7 @@ def named_within(command: Simple) -> Iterator[str]:
                 yield word[2:]
 
 
-_QUOTED = re.compile(r"""(['"])[<>+|]*[ ]?([^'"\s]+)\1""")
+_QUOTED = re.compile(r"""(['"])[<>+|]*+[ ]?+([^'"\s]++)\1""")  # in linear time
 _TELLS: dict[str, str] = {  # program: what its arguments, joined by spaces, look like when it does
     "getent": r".*\bg?shadow\b.*",
     "unshadow": r".*",

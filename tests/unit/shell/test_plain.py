@@ -224,6 +224,12 @@ def test_many_names_are_not_looked_at(folder: str, monkeypatch: pytest.MonkeyPat
         read("ls *.py", folder)
 
 
+def test_many_wildcards_are_not_looked_up(folder: str) -> None:
+    for text in ("ls *.none; " * 200, f"for x in {'1 ' * 200}; do ls *.none; done"):
+        with pytest.raises(NotPlain, match="more than can be looked at"):
+            read(text, folder)
+
+
 def test_these_forms_reach_every_line_of_the_reader(folder: str) -> None:
     """A form that is added without one here is seen."""
     file = plain.__file__

@@ -304,8 +304,11 @@ def test_nesting_without_end_is_asked_about(house: House, command: str) -> None:
         "for x in a b; do " * 40 + "echo $x" + "; done" * 40,
         "cd a;" * 3000 + "cat b",
         "cat " + "*/" * 40,
+        "awk '{print " + '"a"' * 150 + "'",
+        "python3 -c '" + '"' + "<" * 60_000 + "'",
+        "for x in " + "a " * 400 + "; do for y in *; do touch $x; done; done",
     ],
-    ids=["braces", "doubling", "loops", "folders", "stars"],
+    ids=["braces", "doubling", "loops", "folders", "stars", "awk", "quotes", "words"],
 )
 def test_what_grows_without_end_is_bounded(house: House, command: str) -> None:
     start = time.process_time()
