@@ -233,7 +233,9 @@ _AWK_RULE = (
 )
 _AWK = re.compile(rf"\s*{_AWK_RULE}(?:(?:\s*[;\n]|(?<=\}}))\s*{_AWK_RULE})*\s*")
 
-_JQ_TOKEN = re.compile(r"\s+|\"[^\"\\]*\"|\.\.|\.?[A-Za-z_]\w*|\d+|[.,:;|()\[\]{}?=!<>+*/%-]|@\w+")
+_JQ_PATH = r"(?:\.[A-Za-z_]\w*)+"  # what a string may hold of the input
+_JQ_TEXT = rf"\"(?:[^\"\\]|\\[\"\\/nt]|\\\((?:{_JQ_PATH}|\.)\))*\""
+_JQ_TOKEN = re.compile(_JQ_TEXT + r"|\s+|\.\.|\.?[A-Za-z_]\w*|\d+|[.,:;|()\[\]{}?=!<>+*/%-]|@\w+")
 _JQ_WORDS = word_set(
     """add all and any arrays ascii_downcase ascii_upcase booleans contains def del elif else empty
         end endswith false first flatten floor from_entries fromjson group_by has if in

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.permissions.permission_house import House
 
 FREE = r"""
+jq -r '.scripts | to_entries[] | "\(.key): \(.value.x)\n\"\(.)\""' package.json
 git log main --not origin/main
 git log --oneline -- src ':(exclude)*.lock'
 git diff-tree --no-commit-id --name-only -r HEAD
@@ -69,6 +70,10 @@ true
 """
 
 NOT_FREE = r"""
+jq -r '"\(env)"' package.json
+jq -r '"\(.a[env])"' package.json
+jq -r '"\(.a|env)"' package.json
+jq -r '"\\(env)" , "\\", env' package.json
 git diff-tree --stdin
 git diff-tree --no-index a.py b.py
 git diff-tree -p --ext-diff HEAD
