@@ -20,18 +20,25 @@ from ohmo.shell.script import Reading, Simple
 
 
 class Reach:
-    """``everywhere``: ``permissions.read_outside`` is ``allow``."""
+    """``home`` of the person. ``everywhere``: ``permissions.read_outside`` is ``allow``."""
 
-    def __init__(self, workspace: Path, sensitive: SensitivePaths, *, everywhere: bool) -> None:
+    def __init__(
+        self, workspace: Path, sensitive: SensitivePaths, home: Path, *, everywhere: bool
+    ) -> None:
         self._workspace = os.path.realpath(workspace)
+        self._hidden = f"{os.path.realpath(home)}/."
         self._sensitive = sensitive
         self._everywhere = everywhere
 
-    def outside(self, path: str, context: CallContext) -> bool:
+    def outside(self, path: str, context: CallContext, *, deep: bool = False) -> bool:
         """``path`` absolute and resolved: whether somebody is asked before it is read, when no
-        rule and no grant covers it."""
+        rule and no grant covers it; ``deep``: with all below it. A mode names no place, so it does
+        not open the home's names with a dot: there every program keeps its keys, also those that
+        no list knows."""
         trusted = context.mode == "full_auto" and context.role in ("owner", "admin")
-        if self._everywhere or trusted:
+        hidden = path.startswith(self._hidden)
+        hidden = hidden or (deep and self._hidden.startswith(f"{path.rstrip('/')}/"))
+        if self._everywhere or (trusted and not hidden):
             return False
         page = self._sensitive.seen_by(context).touch(path, "/") is Touch.PAGE
         return not page and not self.holds(path, context)

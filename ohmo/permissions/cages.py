@@ -252,7 +252,7 @@ def _words(
     targets = {each.target for each in simple.redirects if each.kind == "write"}
     words = [*whole, *pieces, *(simple.cwds if changes else ())]
     for word in dict.fromkeys(filter(known, words)):
-        writing = word in targets or (changes and word != simple.words[0])
+        writing = word in targets or (changes and (word,) != simple.words[:1])
         for folder in filter(known, places(simple)):
             for path in sensitive.becomes(word, folder, cache):
                 yield path, writing, os.path.normpath(os.path.join(folder, word))  # noqa: PTH118

@@ -80,7 +80,9 @@ class Policy:
         self._shell = shell
         self._public = real(workspace / "public")
         self._protected = ProtectedPlaces(workspace)
-        self._reach = Reach(workspace, sensitive, everywhere=read_outside == "allow")
+        self._reach = Reach(
+            workspace, sensitive, Path(shell.home), everywhere=read_outside == "allow"
+        )
         self._commands = CommandPolicy(rules, sensitive, shell, self._protected, self._reach)
         self._cages = Cages(rules, sensitive, shell, self._reach)
 
@@ -237,20 +239,29 @@ class Policy:
         foreign = told_by_others(tool, footprint, context, (*self._rules.allow, *granted))
         if foreign is not None and not (footprint.lasting and context.mode == "plan"):
             return foreign
-        allowed = self._first(self._rules.allow, tool, footprint, paths, every=True)
+        # What names no place, a mode or a rule without a pattern, opens none for writing.
+        beyond = [path for path in paths.writes if not self._reach.holds(path, context)]
+        placed = (rule for rule in self._rules.allow if not beyond or rule.pattern is not None)
+        allowed = self._first(tuple(placed), tool, footprint, paths, every=True)
         if allowed is not None:
             return Ruling("allow", "allow", allowed.text)
-        given = self._first(granted, tool, footprint, paths, every=True)
+        placed = (rule for rule in granted if not beyond or rule.pattern is not None)
+        given = self._first(tuple(placed), tool, footprint, paths, every=True)
         if given is not None:
             return Ruling("allow", "grant", given.text)
         if footprint.effect not in ("none", "house"):
-            return by_mode(context)
+            ruling = by_mode(context)
+            if beyond and ruling.verdict == "allow":
+                return Ruling(
+                    "ask", "mode", context.mode, f"{beyond[0]} lies outside the workspace"
+                )
+            return ruling
         # What changes nothing is free in the workspace; elsewhere each path needs a rule of its
         # own, or a person's word.
         rules = (*self._rules.allow, *granted)
         for path in paths.reads:
             covered = any(path_matches(rule, "read", tool, path) for rule in rules)
-            if not covered and self._reach.outside(path, context):
+            if not covered and self._reach.outside(path, context, deep=tool == "Grep"):
                 why = f"{path} lies outside the workspace"
                 return Ruling("ask", "mode", context.mode, why, suggests=folder_rule(path))
         return Ruling("allow", "mode", context.mode)

@@ -22,7 +22,8 @@ _HISTORY = f"""{_CHANGES} -giEFPhtm -n: -# -L: --oneline --graph --all --decorat
     --before: --author: --committer: --grep: --all-match --invert-grep --merges --no-merges
     --first-parent --reverse --follow --date: --pretty? --format: --left-right --cherry-pick
     --topo-order --date-order --no-walk --source --simplify-by-decoration --abbrev-commit
-    --no-abbrev-commit --walk-reflogs --regexp-ignore-case --boundary --ancestry-path --count"""
+    --no-abbrev-commit --walk-reflogs --regexp-ignore-case --boundary
+    --ancestry-path --count --not"""
 # verb | options; operands are revisions and paths of the repository
 _VERBS = f"""
 status        | -sbzuv -u? --short --branch --porcelain? --long --untracked-files? --ignored?
@@ -33,11 +34,13 @@ whatchanged   | {_HISTORY}
 reflog        | {_HISTORY}
 rev-list      | {_HISTORY} --objects
 diff          | {_CHANGES}
+diff-tree     | {_CHANGES} -rtmcv --no-commit-id --root
 shortlog      | -sneh --summary --numbered --email --since: --until: --no-merges --all
 blame         | -wslectpfnM? -C? -L: --porcelain --line-porcelain --date: --since: --root --abbrev?
 annotate      | -wsl -L:
 rev-parse     | -q --abbrev-ref? --short? --show-toplevel --git-dir --verify --is-inside-work-tree
               |   --symbolic-full-name --show-prefix --show-cdup --is-bare-repository --all
+              |   --git-common-dir --is-inside-git-dir
 ls-files      | -cdmosukztv --cached --deleted --modified --others --stage --unmerged --ignored
               |   --exclude-standard --directory --full-name --error-unmatch --eol
 ls-tree       | -drtlz --name-only --name-status --long --full-name --full-tree --abbrev?
@@ -58,7 +61,7 @@ grep          | -acEeFGhHiIlLnopPqvwWz -e: -A: -B: -C: -m: -# --count --files-wi
               |   --function-context --text --quiet --color? --no-color --column --max-count:
 branch        | -alrvqi --all --list --remotes --show-current --contains? --no-contains? --merged?
               |   --no-merged? --sort: --format: --points-at: --verbose --color? --no-color
-              |   --column?
+              |   --column? --abbrev? --no-abbrev
 tag           | -il -n? --list --contains? --no-contains? --merged? --no-merged? --points-at:
               |   --sort: --format: --column?
 remote        | -v --verbose
@@ -128,7 +131,10 @@ def git_reading(command: Simple) -> Reading | None:
         bare = verb in _BARE and not parsed.operands
         shows = bare or rest[:1] in _FIRST[verb]
     operands = [rest[each] for each in parsed.operands]
-    magic = any(each.startswith(":") and not each.startswith((":!", ":^")) for each in operands)
+    magic = any(
+        each.startswith(":") and not each.startswith((":!", ":^", ":(exclude)"))
+        for each in operands
+    )
     runs_gpg = any(_SIGNATURE.search(value) for _, value in parsed.options)
     if not shows or magic or runs_gpg:
         return None
@@ -191,9 +197,10 @@ def _verb(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
 
 def _sed_text(delimiter: str) -> str:
     """Up to a delimiter. GNU ends it at the first one, BSD not inside brackets, so brackets hold
-    none; a bracket that begins with ``]`` or holds a class is left out."""
+    none; a bracket that begins with ``]`` is left out."""
     plain = rf"[^\\\n\[{re.escape(delimiter)}]"
-    bracket = rf"\[\^?[^\]\[^\\\n{re.escape(delimiter)}][^\]\[\\\n{re.escape(delimiter)}]*\]"
+    first = rf"(?:\[:[a-z]+:\]|[^\]\[^\\\n{re.escape(delimiter)}])"
+    bracket = rf"\[\^?{first}(?:\[:[a-z]+:\]|\\t|[^\]\[\\\n{re.escape(delimiter)}])*\]"
     return rf"(?:{plain}|\\[^\nce]|{bracket})*"
 
 
@@ -216,7 +223,7 @@ _AWK_TEST = (
 )
 _AWK_STATEMENT = (
     rf"(?:print(?:\s+(?:{_AWK_VALUE}|{_AWK_SUM})"
-    rf"(?:(?:\s*,\s*|\s+|\s*[-+*/]\s*)(?:{_AWK_VALUE}|{_AWK_SUM}))*)?"
+    rf"(?:(?:\s*,\s*|\s+|\s*[-+*/]\s*|(?>(?=\")|(?<=\")))(?:{_AWK_VALUE}|{_AWK_SUM}))*)?"
     rf"|{_AWK_SUM}\s*\+=\s*{_AWK_VALUE}|{_AWK_SUM}\+\+|next|exit)"
 )
 _AWK_RULE = (
@@ -226,7 +233,9 @@ _AWK_RULE = (
 )
 _AWK = re.compile(rf"\s*{_AWK_RULE}(?:(?:\s*[;\n]|(?<=\}}))\s*{_AWK_RULE})*\s*")
 
-_JQ_TOKEN = re.compile(r"\s+|\"[^\"\\]*\"|\.\.|\.?[A-Za-z_]\w*|\d+|[.,:;|()\[\]{}?=!<>+*/%-]|@\w+")
+_JQ_PATH = r"(?:\.[A-Za-z_]\w*)+"  # what a string may hold of the input
+_JQ_TEXT = rf"\"(?:[^\"\\]|\\[\"\\/nt]|\\\((?:{_JQ_PATH}|\.)\))*\""
+_JQ_TOKEN = re.compile(_JQ_TEXT + r"|\s+|\.\.|\.?[A-Za-z_]\w*|\d+|[.,:;|()\[\]{}?=!<>+*/%-]|@\w+")
 _JQ_WORDS = word_set(
     """add all and any arrays ascii_downcase ascii_upcase booleans contains def del elif else empty
         end endswith false first flatten floor from_entries fromjson group_by has if in
@@ -251,6 +260,7 @@ def awk_only_prints(program: str) -> bool:
 def jq_only_reads(filter_: str) -> bool:
     """Field names, and words of jq that neither load a module nor look at the environment."""
     at = 0
+    before = ""
     inside: list[str] = []
     while at < len(filter_):
         token = _JQ_TOKEN.match(filter_, at)
@@ -263,7 +273,9 @@ def jq_only_reads(filter_: str) -> bool:
         elif word in (")", "]", "}"):
             inside = inside[:-1]
         elif (word[0].isalpha() or word[0] in "_@") and word not in _JQ_WORDS:
-            key = inside[-1:] == ["{"] and re.match(r"\s*:", filter_[at:])  # {name: .value}
+            # {name: .value}, {name, other}: not what stands behind a colon
+            key = inside[-1:] == ["{"] and before in "{," and re.match(r"\s*[:,}]", filter_[at:])
             if not key:
                 return False
+        before = word if word.strip() else before
     return True

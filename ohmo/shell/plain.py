@@ -6,12 +6,15 @@ redirections. A word is made of
 
 * letters, digits and ``_ . / : , @ % + = ^ -``; ``#``, ``!`` and ``~`` where bash takes them for
   themselves; a letter of another script counts as a letter;
-* ``'...'``, and ``"..."`` without ``$``, a backquote or a backslash;
+* ``'...'``, and ``"..."`` without a backquote, with no ``$`` but of ``$HOME`` and what a loop sets;
 * ``*`` and ``?``, which become the names on the disk now; ``~`` or ``~/`` at the beginning;
-  ``$HOME`` at the beginning, as a whole word or before ``/``.
+  ``$HOME`` at the beginning, as a whole word or before ``/``; what a loop sets.
 
-``cd FOLDER &&`` may stand first. Everything else (bash(1), "SHELL GRAMMAR", "QUOTING",
-"EXPANSION", "REDIRECTION") is not plain: a person is asked.
+``cd FOLDER`` with ``&&`` or an end behind it may stand first, ``LC_ALL=C`` and a few like it before
+a command. ``if``, ``then``, ``elif``, ``else``, ``fi`` and ``!`` change nothing of what can run:
+every command between them counts. ``for NAME in WORDS; do ...; done`` is what is in it, once with
+each word. Everything else (bash(1), "SHELL GRAMMAR", "QUOTING", "EXPANSION", "REDIRECTION") is not
+plain: a person is asked.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ from ohmo.shell.script import Redirect, Simple
 
 _LONGEST = 10_000  # characters; nobody reads a longer line at a glance, nor do we
 _MOST_NAMES = 5_000  # that the wildcards of one line become
+_LEAST_NAMES = 50  # that a wildcard counts for: it looks at far more than it becomes
+_MOST_COMMANDS = 500  # that the loops of one line come to
 # Controls but tab and newline; letters nobody sees (Hangul fillers); halves of characters; the
 # range that marks wildcards elsewhere.
 _STRANGE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u115f\u1160\u3164\uffa0\ud800-\uf8ff]")
@@ -37,13 +42,30 @@ _BARE = r"[A-Za-z0-9_./:,@%+=^-]"
 _SIMPLE_WORDS = re.compile(rf"(?:{_BARE}++[ \t]++)+")
 # ``@{1}`` is git's: without a comma and dots it is no brace expansion
 _LETTERS = re.compile(rf"(?:@\{{[A-Za-z0-9]+\}}|{_BARE})+")
-_QUOTED = re.compile(r"""'([^']*)'|"([^"$`\\]*)\"""")
+# what some language of a house may take for a letter of the name is left out
+_VALUE = r"\$(?:[A-Za-z_]\w*+(?![^\x00-\x7f])|\{[A-Za-z_]\w*\})"
+_QUOTED = re.compile(rf"""'([^']*)'|"((?:[^"$`\\]|\\[^\n]|{_VALUE})*)\"""", re.ASCII)
+# bash(1), "Double Quotes": before every other character a backslash is one
+_IN_QUOTES = re.compile(rf"""\\([$`"\\])|({_VALUE})""", re.ASCII)
+_LOOPED = re.compile(_VALUE, re.ASCII)
+_UNQUOTED = re.compile(rf"{_BARE}+")  # bash(1), "Word Splitting": it stays one word
 _HOME = re.compile(r"\$HOME(?=[/ \t\n;|]|$)")
 _UNSPLIT = re.compile(r"/[A-Za-z0-9_./-]*")
 _END = re.compile(r"[ \t\n;|&]|$")
 _WORD_END = " \t\n;|&<>"
 _OPTION_LIKE = re.compile(r"[\x00-\x7f](?<![A-Za-z0-9_./])")  # how a name must not begin
 _PROGRAM = re.compile(r"[A-Za-z0-9_./+:-]+|\[")
+# bash(1), "RESERVED WORDS": where a command begins, and nothing else is there
+_BRANCH = re.compile(r"(?:if|then|elif|else|!)(?=[ \t])|(?:if|then|elif|else)(?=\n)")
+_BEHIND = {"if": "then", "elif": "then", "then": "elif else fi", "else": "fi"}
+_CLOSED = re.compile(r"(?:fi|done)(?=[ \t\n;|&<>]|$)")
+_DO = re.compile(r"do(?=[ \t\n])")
+# Names in small letters are nobody's settings.
+_FOR = re.compile(r"for[ \t]+([a-z][a-z0-9]{0,9})[ \t]+in(?=[ \t])")
+_AROUND = re.compile(  # changes how a program writes, and nothing of what it opens or runs
+    r"(?:(?:LC_ALL|LANG)=(?:C|C\.UTF-8|en_US\.UTF-8)|(?:GIT_)?PAGER=cat|NO_COLOR=1|COLUMNS=\d{1,4}"
+    r"|TZ=UTC)[ \t]+"
+)
 # bash(1), "RESERVED WORDS", and builtins that change what comes after them
 _NO_PROGRAM = word_set(
     """if then elif else fi time for in until while do done case esac coproc select function
@@ -72,6 +94,12 @@ class _Reader:
         self._left = _MOST_NAMES
         self._listed: list[str] = []
         self._goes_on_after_failure = False
+        self._nested = False
+        self._branches: list[str] = []  # of each ``if`` that is open the last word
+        self._over: list[str] = []  # the folders in which the words of loops are looked for
+        self._rounds = 0
+        self._values: dict[str, tuple[str, bool]] = {}  # of loops; whether a wildcard gave it
+        self._used: set[bool] = set()  # such values in the word that is read
 
     def commands(self) -> tuple[Simple, ...]:
         if len(self._text) > _LONGEST:
@@ -79,10 +107,38 @@ class _Reader:
         if (strange := _STRANGE.search(self._text)) is not None:
             _no(f"the character {strange[0]!a}")
         commands: list[Simple] = []
+        self._list(commands, inside=False)
+        if not commands:
+            _no("no command")
+        if self._nested and re.search("[|<]", self._text):  # which may lead to all that is inside
+            commands = [replace(each, stdin="pipe") for each in commands]
+        if self._nested or self._goes_on_after_failure:
+            if len(self._cwds) > 1 and any(each.listed for each in commands):
+                _no("wildcards in a folder that is only known when it runs")
+            return tuple(dict.fromkeys(commands) if self._nested else commands)
+        return tuple(replace(each, cwds=each.cwds[-1:]) for each in commands)
+
+    def _list(self, commands: list[Simple], *, inside: bool) -> None:
+        """Up to the end, ``inside`` a loop up to its ``done``."""
         self._skip(lines=True)
         piped = False
         while self._at < len(self._text):
-            command = self._command(piped=piped)
+            began = self._at
+            while (branch := _BRANCH.match(self._text, self._at)) is not None:
+                self._nested, self._at = True, branch.end()
+                self._branch(branch[0])
+                self._skip(lines=True)
+            loop, closed = (form.match(self._text, self._at) for form in (_FOR, _CLOSED))
+            if closed is not None:
+                if self._at > began or (closed[0] == "done" and (not inside or self._branches)):
+                    _no(repr(closed[0]))
+                self._at = closed.end()
+                if closed[0] == "done":
+                    return
+                self._branch("fi")
+            if loop is not None:
+                self._loop(loop, commands)
+            command = self._command(piped=piped, behind=bool(loop or closed))
             operator = ""  # between two commands; none at the end of the text
             match = _OPERATOR.match(self._text, self._at)
             if match is not None:
@@ -93,26 +149,65 @@ class _Reader:
                     _no(f"nothing behind {operator}")
                 self._goes_on_after_failure |= operator in (";", "\n", "||")
             if command.words[0] == "cd":
-                if commands or operator not in ("&&", "") or command.redirects:
-                    _no("a cd that is not the beginning (cd FOLDER && ...)")
-                # bash goes back through ``..`` by names and every other program by the disk; both
-                # have to agree.
-                folder = command.words[1] if len(command.words) == 2 else ""
-                if command.found or folder[:1] in ("-", ""):
-                    _no("a cd without one plain folder")
-                goal = folder if folder.startswith("/") else f"{command.cwds[0]}/{folder}"
-                if real(os.path.normpath(goal)) != real(goal):
-                    _no("a cd through a link and back")
-                self._cwds = (*self._cwds, real(goal))
-            commands.append(command)
+                self._enter(command, operator, first=not commands)
+            if not (loop or closed) or command.redirects:
+                commands.append(command)
             piped = operator == "|"
-        if not commands:
-            _no("no command")
-        if self._goes_on_after_failure:
-            if len(self._cwds) > 1 and any(each.listed for each in commands):
-                _no("wildcards in a folder that is only known when it runs")
-            return tuple(commands)
-        return tuple(replace(each, cwds=each.cwds[-1:]) for each in commands)
+        if inside or self._branches:
+            _no("no end of it")
+
+    def _branch(self, word: str) -> None:
+        if word in ("if", "!"):
+            self._branches += [word] if word == "if" else []
+        elif not self._branches or word not in _BEHIND[self._branches[-1]].split():
+            _no(repr(word))
+        else:
+            self._branches[-1:] = [word] if word != "fi" else []
+
+    def _loop(self, head: re.Match[str], commands: list[Simple]) -> None:
+        """What is in it once with each word, up to its ``done``."""
+        self._nested, self._at = True, head.end()
+        words: list[tuple[str, bool]] = []
+        self._listed = [*self._over]
+        while True:
+            self._skip(lines=False)
+            if self._at == len(self._text) or _OPERATOR.match(self._text, self._at):
+                break
+            names = self._word()
+            wild = isinstance(names, list) or True in self._used
+            words += ((name, wild) for name in ([names] if isinstance(names, str) else names))
+        if not words or self._text[self._at : self._at + 1] not in (";", "\n"):
+            _no("a loop over nothing")
+        self._at += 1
+        self._skip(lines=True)
+        body = _DO.match(self._text, self._at)
+        if body is None:
+            _no("a loop without do")
+        self._over = self._listed
+        around, self._branches = self._branches, []
+        for value in words:
+            self._at = body.end()
+            self._rounds += 1
+            if max(self._rounds, len(commands)) > _MOST_COMMANDS:
+                _no(f"loops of more than {_MOST_COMMANDS} commands")
+            self._values[head[1]] = value
+            self._list(commands, inside=True)
+        self._values.pop(head[1], None)
+        self._branches = around
+
+    def _enter(self, command: Simple, operator: str, *, first: bool) -> None:
+        """A ``cd``."""
+        if not first or operator not in ("&&", ";", "\n", "") or command.redirects:
+            _no("a cd that is not the beginning (cd FOLDER && ...)")
+        # bash goes back through ``..`` by names and every other program by the disk; both have to
+        # agree.
+        folder = command.words[1] if len(command.words) == 2 else ""
+        if command.found or folder[:1] in ("-", ""):
+            _no("a cd without one plain folder")
+        goal = folder if folder.startswith("/") else f"{command.cwds[0]}/{folder}"
+        if real(os.path.normpath(goal)) != real(goal):
+            _no("a cd through a link and back")
+        self._cwds = (*self._cwds, real(goal))
 
     def _skip(self, *, lines: bool) -> None:
         """Blanks and comments, and with ``lines`` what ends lines."""
@@ -125,9 +220,12 @@ class _Reader:
             else:
                 return
 
-    def _command(self, *, piped: bool) -> Simple:
-        words: list[str] = []
-        self._listed = []
+    def _command(self, *, piped: bool, behind: bool) -> Simple:
+        """``behind`` what was closed stand redirections only, as those of ``true``."""
+        words: list[str] = ["true"] if behind else []
+        while not behind and (around := _AROUND.match(self._text, self._at)) is not None:
+            self._at = around.end()
+        self._listed = [*self._over]
         globbed: set[int] = set()
         redirects: list[Redirect] = []
         while True:
@@ -157,8 +255,12 @@ class _Reader:
                     globbed.update(range(len(words), len(words) + len(names)))
                     words += names
                 else:
+                    if not words and self._used:
+                        _no("a program that a loop names")
+                    if True in self._used:
+                        globbed.add(len(words))
                     words.append(names)
-        if not words:
+        if not words or (behind and len(words) > 1):
             _no("a place without a command")
         if 0 in globbed or not _PROGRAM.fullmatch(words[0]) or words[0] in _NO_PROGRAM:
             _no(f"{words[0][:80]!r} where a program stands")
@@ -177,6 +279,7 @@ class _Reader:
         start = self._at
         parts: list[str] = []
         wild = False
+        self._used = set()
         while self._at < len(self._text) and self._text[self._at] not in _WORD_END:
             part, is_wild = self._part(first=self._at == start)
             wild |= is_wild
@@ -197,7 +300,7 @@ class _Reader:
             names = matching_names(pattern, self._cwds[-1], self._left)
         except TooWide:
             _no("wildcards that match more than can be looked at")
-        self._left -= len(names)
+        self._left -= max(_LEAST_NAMES, len(names))
         for name in names:
             if _OPTION_LIKE.match(name):
                 _no(f"a wildcard that becomes {name[:80]!r}")
@@ -213,7 +316,11 @@ class _Reader:
         if (quoted := _QUOTED.match(text, at)) is not None:
             self._at = quoted.end()
             single, double = quoted.groups()
-            return single if single is not None else double, False
+            if single is not None:
+                return single, False
+            return _IN_QUOTES.sub(
+                lambda part: part[1] or self._value(part[2].strip("${}")), double
+            ), False
         self._at += 1
         char = text[at]
         if char in "*?":
@@ -232,11 +339,31 @@ class _Reader:
             return char, False
         if char in "[]" and first and _END.match(text, self._at):  # a word of its own: test(1)
             return char, False
-        variable = _HOME.match(text, at) if first else None
+        return self._variable(at, first=first), False
+
+    def _variable(self, at: int, *, first: bool) -> str:
+        """Outside of quotes, where it stays one word."""
+        looped = _LOOPED.match(self._text, at)
+        if looped is not None and looped[0].strip("${}") in self._values:
+            self._at = looped.end()
+            value = self._value(looped[0].strip("${}"))
+            if not _UNQUOTED.fullmatch(value):
+                _no(f"{looped[0]} without quotes")
+            return value
+        variable = _HOME.match(self._text, at) if first else None
         if variable is None:
-            _no(repr(char))
+            _no(repr(self._text[at]))
         self._at = variable.end()
-        return self._of_home(), False
+        return self._of_home()
+
+    def _value(self, name: str) -> str:
+        if name == "HOME":
+            return self._of_home()
+        if name not in self._values:
+            _no(f"${name}")
+        value, found = self._values[name]
+        self._used.add(found)
+        return value
 
     def _of_home(self) -> str:
         if not _UNSPLIT.fullmatch(self._home):

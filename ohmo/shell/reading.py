@@ -249,6 +249,8 @@ def reading(command: Simple) -> Reading | None:
     name = words[0] if words else ""
     if len(words) == 2 and words[1] == "--version" and (name in _VERSIONED or name in _rows()):
         return Reading("names")
+    if words[1:] == ("--help",) and name in _rows():
+        return Reading("names")
     if name in _APART:
         return _reading_apart(name, command)
     row = _rows().get(name)

@@ -129,8 +129,11 @@ def wanted_paths(command: Simple, home: str) -> tuple[list[str], list[str]]:
 
 def named_within(command: Simple) -> Iterator[str]:
     """What may be a path in a word that is one option or setting: ``of=PATH``, ``--output=PATH``,
-    ``-oPATH``."""
+    ``-oPATH``; and in quotes in code: ``open("PATH")``."""
+    _, coded = _language(command)
     for word in command.words[1:]:
+        if coded:
+            yield from (name for _, name in _QUOTED.findall(word))
         if not re.search(r"\s", word):
             _, equals, value = word.partition("=")
             if equals and value:
@@ -139,6 +142,7 @@ def named_within(command: Simple) -> Iterator[str]:
                 yield word[2:]
 
 
+_QUOTED = re.compile(r"""(['"])[<>+|]*+[ ]?+([^'"\s]++)\1""")  # in linear time
 _TELLS: dict[str, str] = {  # program: what its arguments, joined by spaces, look like when it does
     "getent": r".*\bg?shadow\b.*",
     "unshadow": r".*",
@@ -235,6 +239,16 @@ _SED_RUNS = re.compile(  # blanks without line breaks: each line is looked at on
 )
 
 
+def _language(simple: Simple) -> tuple[str, bool]:
+    """The interpreter without its version, "" for another program, and whether a word of its own
+    is code."""
+    stem = simple.name.casefold()
+    if not stem[-1:].isalpha():
+        stem = re.sub(r"[\d.]+$", "", stem)
+    form = _INTERPRETERS.get(stem)
+    return stem if form else "", form is not None and any(map(form.fullmatch, simple.words[1:]))
+
+
 def hidden_code(simple: Simple) -> str:
     """Why a person has to look; "" when nothing in it looks hidden."""
     words = simple.words[1:]
@@ -246,16 +260,13 @@ def hidden_code(simple: Simple) -> str:
         listed = True
     if listed:
         return f"{simple.name} takes its files from a list that is only known when it runs"
-    stem = simple.name.casefold()
-    if not stem[-1:].isalpha():
-        stem = re.sub(r"[\d.]+$", "", stem)
-    form = _INTERPRETERS.get(stem)
-    if form is None:
+    stem, coded = _language(simple)
+    if not stem:
         return ""
     only_options = all(word.startswith("-") for word in words)
     if simple.stdin and only_options and stem not in ("sed", "awk", "gawk", "mawk"):
         return f"{simple.name} runs code from its input"
-    if not any(map(form.fullmatch, words)):
+    if not coded:
         return ""
     if stem == "sed":
         runs = any(_SED_RUNS.search(word) for word in words if not word.startswith("/"))

@@ -113,7 +113,7 @@ def _there(row: Row) -> bool:
     assert not isinstance(call.arguments, str)
     words = str(call.arguments.get("command", "true")).split()
     program = words[words.index("&&") + 1] if words[0] == "cd" else words[0]
-    builtin = ("cd", "[", "test", "type", "for", "true", "command")
+    builtin = ("cd", "[", "test", "type", "for", "if", "!", "LC_ALL=C", "true", "command")
     return program in builtin or shutil.which(program) is not None
 
 

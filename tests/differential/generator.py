@@ -155,7 +155,26 @@ _TOKENS = r"""' " \ $ ` ~ # ! * ? [ ] { } ( ) < > | & ; = , : % @ ^ + - / . 0 1 
 _CHARACTERS = (
     "\t\n\r\x0b\x0c\x85\xa0\u2028\u3000\u200b\ufeff\x00\x01\x7f\u00e9\u00fc\u65e5\U000e0041 "
 )
+_NESTING = (
+    "for f in a.py b.py; do @; done",
+    "for f in *.py; do @; done",
+    "for f in 'a.py' src/*\ndo @; done | cat",
+    "for d in src deep; do for f in 1 x; do @; done; done",
+    "if [ -f a.py ]; then @; fi",
+    "if ! @; then @; else @; fi",
+    "if @; then @; elif @; then @; fi 2>/dev/null",
+    "! @",
+    "LC_ALL=C @",
+    "TZ=UTC NO_COLOR=1 @",
+    "cd src; @",
+    "@ || true",
+)
+_VALUES = (
+    *("$f", '"$f"', "${f}", '"${f}"', '"$d/$f"', "$d/$f", '"== $f"', "$f.py", "x$f", '"$HOME/x"'),
+    *('"a\\nb"', '"a\\"b"', '"\\$f"', '"{$f}"', '"\\\\$f"', "./$f", '"$f}"', '"$f[0]"', "$fx"),
+)
 _NOISE = (
+    *("; do ", "; done", "done", "; fi", "then ", "if ", "! ", "for f in a.py; do ", "$f", '"$f"'),
     *_TOKENS.split(),
     *_CHARACTERS,
     "  ",
@@ -209,7 +228,14 @@ class Generator:
         for _ in range(count - 1):
             joins = _JOINS if self._random.random() < 0.95 else _BAD_JOINS
             line += self._random.choice(joins) + self._simple()
-        return line
+        return self._nested(line) if self._random.random() < 0.12 else line
+
+    def _nested(self, line: str) -> str:
+        pieces = self._random.choice(_NESTING).split("@")
+        inside = [line, *(self._simple() for _ in pieces[2:])]
+        if pieces[0].startswith("for"):
+            inside[0] += f" {self._random.choice(_VALUES)}"
+        return "".join(text for pair in zip(pieces, (*inside, ""), strict=True) for text in pair)
 
     def _simple(self) -> str:
         if self._random.random() < 0.08:
@@ -234,6 +260,8 @@ class Generator:
             words.insert(self._random.randint(0, len(words)), self._random.choice(choice))
         if self._random.random() < 0.03:
             words.append("# " + self._random.choice(("comment", "it's", "a; touch x", "\\")))
+        if self._random.random() < 0.06:
+            words.insert(self._random.randint(1, len(words)), self._random.choice(_VALUES))
         return self._random.choice((" ", " ", " ", "  ", "\t")).join(words)
 
     def _quoted(self, word: str) -> str:

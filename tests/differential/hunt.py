@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ohmo.contracts.tool import Footprint
 from tests.differential.box import Box, Job
 from tests.differential.compare import beyond
 from tests.differential.generator import Generator
@@ -54,6 +55,8 @@ class _Batch:
         words = judged(line, scene)
         if scene.house.shell.parse(line, scene.work).plain:
             self.plain.append((line, words))
+        house = scene.house  # what its cage would be opened to is found for every line
+        house.policy().opened(Footprint(command=line), house.context(), (), person=True)
         if scene.house.bash(line).verdict == "allow":
             self.allowed.append(Allowed(line, None, words))
             return

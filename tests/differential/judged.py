@@ -56,7 +56,11 @@ def judged(command: str, scene: Scene) -> Judged:
         path
         for simple in commands
         for cwd in simple.cwds
-        for word in (*simple.words[1:], *(redirect.target for redirect in simple.redirects))
+        for word in (
+            *simple.words[1:],
+            *(redirect.target for redirect in simple.redirects),
+            *(f"{each}/one" for each in simple.listed),
+        )
         for path in _files(word, cwd)
     }
     redirected = any(

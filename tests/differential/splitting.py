@@ -3,6 +3,7 @@ judged."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tests.differential.judged import Judged
 from tests.unit.permissions.attack_scenes import Scene
 
 _SETUP = Path(__file__).with_name("splitting.sh")
+_BRANCHES = re.compile(r"&&|\|\||\b(?:if|elif)\b|!")
 _NOT_RUN = (
     "No such file or directory",
     "Is a directory",
@@ -24,7 +26,7 @@ _NOT_RUN = (
 def jobs(command: str, scene: Scene) -> Iterator[Job]:
     """With commands that all succeed; a line with ``&&`` or ``||`` also with commands that all
     fail, so that what stands after each is reached in one of the two."""
-    for status in ("0", "1") if "&&" in command or "||" in command else ("0",):
+    for status in ("0", "1") if _BRANCHES.search(command) else ("0",):
         yield Job(
             command,
             scene.work,
@@ -51,6 +53,8 @@ def _differences(judged: Judged, *runs: Ran) -> Iterator[str]:
             yield f"bash runs {list(words)}, judged was {[list(one) for one in judged.argv]}"
     if judged.redirected or any(reason in ran.out for ran in runs for reason in _NOT_RUN):
         return  # a redirection or a cd came to nothing, and so did what belongs to it
+    if any(re.search(r"\bif\b|!", ran.job.command) for ran in runs):
+        return  # not every branch is taken where all commands end alike
     if any("/" in words[0] for words in judged.argv):
         return  # a program by its path is no stub: it is not there, or ends as it likes
     for words in judged.argv:

@@ -22,7 +22,8 @@ CANARY = "k4n4ry-0f-0hm0"  # in every secret; whoever prints it has told one
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 SECRETS = """.ssh/id_rsa .ssh/config .aws/credentials .kube/config .netrc .npmrc .pypirc .git-credentials .bash_history
     .gnupg/secring.gpg .docker/config.json .config/gh/hosts.yml .ohmo/config.yaml .ohmo/ohmo.db .ohmo/.env .ohmo/run/token
-    .ohmo/memory/notes.md .ohmo/skills/x.md .ohmo/logs/ohmo.log"""
+    .ohmo/memory/notes.md .ohmo/skills/x.md .ohmo/logs/ohmo.log .kaggle/kaggle.json .claude.json .bitcoin/wallet.dat
+    .config/github-copilot/hosts.json .local/share/opencode/auth.json .config/of-no-list/token"""
 PROGRAMS = """ls cat git grep rg head tail wc sort find sed awk jq date file stat diff tree du which env uniq cut tr
     printf echo helper"""
 OPTIONS = """-o -ox -f -i -r -R -e -x -s -delete -exec touch ; --output=x --pre=evil --pre --files0-from=evil.args

@@ -75,6 +75,12 @@ def test_where_only_a_link_of_the_workspace_leads_is_opened_by_its_name_alone(
     assert opened(house, f"cp a.py {srv}/new.txt", person=True).writes == (srv,)
 
 
+@pytest.mark.parametrize("command", ["x=1", "x=$(date); echo $x", "> {srv}/new.txt"])
+def test_a_command_without_a_program_has_a_cage_too(house: House, srv: Path, command: str) -> None:
+    found = opened(house, command.format(srv=srv), person=True)
+    assert found.writes == ((srv,) if ">" in command else ())
+
+
 @pytest.mark.parametrize("allow", ["Bash", "Bash(*)", "Write", "Edit", "Bash(cp *)"])
 @pytest.mark.parametrize("mode", ["default", "full_auto"])
 def test_a_rule_that_names_no_place_opens_none_for_writing(

@@ -403,7 +403,7 @@ def test_a_name_that_begins_with_a_dot_is_protected_unless_it_is_known_to_be_dat
 ) -> None:
     known = any(fnmatch.fnmatchcase(folded(name), pattern) for pattern in DATA)
     there = ProtectedPlaces(Path("/work")).named(f"/work{above}/{name}{below}")
-    assert (there is None) == known or name == ".."
+    assert (there is None) == known or name in ("..", "...")  # the latter stands between revisions
 
 
 def test_links_lead_where_they_lead(house: House) -> None:
@@ -612,3 +612,45 @@ def test_a_command_that_reads_outside_asks_once_per_folder_and_a_rule_for_it_is_
     assert house.bash(f"cat {file} | wc -l", allow=[f"Bash(cat {file})"]).layer == "allow"
     assert house.bash(f"cat {house.home}/.netrc", allow=["Bash(cat:*)"]).verdict == "deny"
     assert house.bash(f"cd {elsewhere}/deep && ls").verdict == "ask"
+
+
+@pytest.mark.parametrize("rule", [(), ("Write", "Edit", "NotebookEdit")])
+def test_a_mode_or_a_rule_that_names_no_place_opens_none_for_writing(
+    house: House, rule: tuple[str, ...]
+) -> None:
+    inside = judged(house, "Write", f"{house.work}/bin/git", "full_auto", allow=rule)
+    assert inside.verdict == "allow"
+    for path in (house.home / "bin" / "git", Path("/opt/x"), house.work / ".." / "x"):
+        beyond = judged(house, "Write", str(path), "full_auto", allow=rule)
+        assert (beyond.verdict, beyond.remember) == ("ask", True), path
+    placed = [f"Write({house.home}/bin/**)"]
+    assert judged(house, "Write", f"{house.home}/bin/git", "default", allow=placed).layer == "allow"
+    assert judged(house, "Write", f"{house.home}/bin/git", "plan").verdict == "deny"
+
+
+def test_a_mode_opens_no_name_with_a_dot_of_the_home(house: House) -> None:
+    for tool, path in (("Read", ".config/x/token"), ("Grep", ".config/x"), ("Grep", "")):
+        ruling = judged(house, tool, str(house.home / path), "full_auto")
+        assert ruling.verdict == "ask", path
+    assert judged(house, "Read", str(house.home / "notes" / "x"), "full_auto").verdict == "allow"
+    assert house.bash("cat ~/.config/x/token", "full_auto").verdict == "ask"
+    assert house.bash("ls ~/notes", "full_auto").verdict == "allow"
+    rule = [f"Read({house.home}/.config/x/**)"]
+    token = str(house.home / ".config" / "x" / "token")
+    assert judged(house, "Read", token, "default", allow=rule).verdict == "allow"
+
+
+def test_a_protected_place_is_known_in_quotes_in_code(house: House) -> None:
+    for code in (
+        """python3 -c 'open(".envrc", "w")'""",
+        """node -e 'fs.writeFileSync(".vscode/tasks.json", 1)'""",
+        """perl -e 'open F, ">AGENTS.md"'""",
+        """awk 'BEGIN { print "x" > ".envrc" }'""",
+    ):
+        assert house.bash(code, "full_auto").layer == "protected", code
+    for code in (
+        """python3 -c 'print(open("a.py").read().strip())'""",
+        """python3 -c 'print("done.")'""",
+        """sed -i 's/"x"/"y"/' a.py""",
+    ):
+        assert house.bash(code, "full_auto").verdict == "allow", code

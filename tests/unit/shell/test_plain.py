@@ -42,6 +42,25 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
     "cd /usr && ls": [("cd", "/usr"), ("ls",)],
     "cd src && ls *": [("cd", "src"), ("ls", "c.py")],
     "cd src && ls; pwd": [("cd", "src"), ("ls",), ("pwd",)],
+    "cd src; ls": [("cd", "src"), ("ls",)],
+    "LC_ALL=C TZ=UTC ls": [("ls",)],
+    'echo "$HOME" "${HOME}x" "a\\b"': [("echo", "/home/ada", "/home/adax", "a\\b")],
+    'echo "\\"\\$x\\`\\\\"': [("echo", '"$x`\\')],
+    "! ls": [("ls",)],
+    "if ls; then pwd; elif id; then date; else ! wc; fi 2>/dev/null": [
+        *[("ls",), ("pwd",), ("id",), ("date",), ("wc",), ("true",)]
+    ],
+    "if ls\nthen if id; then pwd; fi; fi | cat": [("ls",), ("id",), ("pwd",), ("cat",)],
+    'for f in a \'b c\'; do echo "$f" "{${f}}"; done': [
+        *[("echo", "a", "{a}"), ("echo", "b c", "{b c}")]
+    ],
+    "for f in *.py\ndo\n wc $f x${f}y # c\ndone": [
+        *[("wc", "a.py", "xa.pyy"), ("wc", "b.py", "xb.pyy")]
+    ],
+    "for d in x y; do for f in 1 2; do echo $d/$f; done; done": [
+        *[("echo", "x/1"), ("echo", "x/2"), ("echo", "y/1"), ("echo", "y/2")]
+    ],
+    "if ls; then for f in a; do if id; then wc <$f; fi; done; fi": [("ls",), ("id",), ("wc",)],
 }
 NOT_PLAIN = {
     "": "no command",
@@ -57,8 +76,9 @@ NOT_PLAIN = {
     "echo $x": "$",
     "echo $HOMEX": "$",
     "echo a$HOME": "$",
-    'echo "$HOME"': '"',
-    'echo "a\\b"': '"',
+    'echo "$x"': "$x",
+    'echo "$(x)"': '"',
+    'echo "a\\\nb"': '"',
     "echo $(x)": "$",
     "echo `x`": "`",
     "echo $'a'": "$",
@@ -92,14 +112,34 @@ NOT_PLAIN = {
     "a=1": "where a program stands",
     "a=1 ls": "where a program stands",
     ">x a=1 ls": "where a program stands",
-    "if ls": "where a program stands",
-    "! ls": "where a program stands",
+    "if ls": "no end",
+    "if ls; fi": "'fi'",
+    "if ls; then fi": "'fi'",
+    "then ls": "'then'",
+    "fi": "'fi'",
+    "done": "'done'",
+    "while ls; do id; done": "where a program stands",
+    "for f in a; do ls": "no end",
+    "for f in a; do if ls; done": "'done'",
+    "for f in ; do ls; done": "over nothing",
+    "for f in a | cat": "over nothing",
+    "for f in a; ls": "without do",
+    "for f in 'a b'; do ls $f; done": "without quotes",
+    "for f in ls; do $f x; done": "a loop names",
+    'for f in ls; do "$f"; done': "a loop names",
+    "for f in a; do ls > $f*; done": "only known when it runs",
+    "for f in a; do ls; done; ls $f": "$",
+    'for f in a; do ls; done; ls "$f"': "$f",
+    "for f in a; do for f in b; do ls; done; ls $f; done": "$",
+    "for f in a; do ls; done x": "without a command",
+    "for f in a; do ls $fé; done": "$",
+    "for PATH in .; do ls; done": "where a program stands",
+    f"for a in {'x ' * 30}; do for b in {'y ' * 30}; do ls; done; done": "more than 500 commands",
     "time ls": "where a program stands",
     "export PATH=.": "where a program stands",
     "a*": "where a program stands",
     "'l s'": "where a program stands",
     "ls; cd src": "not the beginning",
-    "cd src; ls": "not the beginning",
     "cd src | ls": "not the beginning",
     "cd src > x && ls": "not the beginning",
     "cd && ls": "without one plain folder",
@@ -184,6 +224,12 @@ def test_many_names_are_not_looked_at(folder: str, monkeypatch: pytest.MonkeyPat
         read("ls *.py", folder)
 
 
+def test_many_wildcards_are_not_looked_up(folder: str) -> None:
+    for text in ("ls *.none; " * 200, f"for x in {'1 ' * 200}; do ls *.none; done"):
+        with pytest.raises(NotPlain, match="more than can be looked at"):
+            read(text, folder)
+
+
 def test_these_forms_reach_every_line_of_the_reader(folder: str) -> None:
     """A form that is added without one here is seen."""
     file = plain.__file__
@@ -217,3 +263,17 @@ def test_these_forms_reach_every_line_of_the_reader(folder: str) -> None:
         if line is not None and line != code.co_firstlineno
     }
     assert [lines[line - 1] for line in sorted(inside - reached)] == []
+
+
+def test_what_a_wildcard_gave_to_a_loop_is_known_as_such(folder: str) -> None:
+    [first, *_] = read_plain("for f in src/*; do grep $f 'x'; done < a.py", "/h", folder)
+    assert (first.words, first.found) == (("grep", "src/c.py", "x"), frozenset({1}))
+    assert (first.listed, first.stdin) == (("src",), "pipe")
+
+
+def test_a_folder_that_a_branch_may_not_reach_is_not_the_only_one(folder: str) -> None:
+    for text in ("! cd /usr && ls", "if cd /usr; then ls; fi", "cd /usr\nls"):
+        assert read_plain(text, "/h", folder)[-1].cwds == (folder, "/usr"), text
+    for text in ("ls | cd src", "for f in a b; do cd src; done", "! cd src && ls *"):
+        with pytest.raises(NotPlain):
+            read_plain(text, "/h", folder)

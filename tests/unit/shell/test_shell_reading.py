@@ -9,6 +9,22 @@ import pytest
 from tests.unit.permissions.permission_house import House
 
 FREE = r"""
+jq -r '.scripts | to_entries[] | "\(.key): \(.value.x)\n\"\(.)\""' package.json
+git log main --not origin/main
+git log --oneline -- src ':(exclude)*.lock'
+git diff-tree --no-commit-id --name-only -r HEAD
+git rev-parse --git-common-dir
+git branch -v --no-abbrev
+for f in *.py; do wc -l "$f"; done
+LC_ALL=C sort a.py
+if [ -f a.py ]; then cat a.py; fi
+! grep -q x a.py || ls
+for d in src; do for f in 1 2; do echo "$d/$f: \"x\""; done; done | sort
+cd src; ls
+ls --help
+jq '.[] | {name, version}' package.json
+awk '{print NR": "$0}' a.py
+sed 's/[[:space:]]*$//' a.py
 git status
 git status --short
 git log --oneline -n 5
@@ -54,13 +70,28 @@ true
 """
 
 NOT_FREE = r"""
-for f in *.py; do wc -l "$f"; done
+jq -r '"\(env)"' package.json
+jq -r '"\(.a[env])"' package.json
+jq -r '"\(.a|env)"' package.json
+jq -r '"\\(env)" , "\\", env' package.json
+git diff-tree --stdin
+git diff-tree --no-index a.py b.py
+git diff-tree -p --ext-diff HEAD
+git diff -- . ':(exclude,top)*.lock' ':(top)x'
+for f in *.py; do wc -l "$f"; done > out
+for o in -exec; do find . $o touch x +; done
+for f in /etc/*; do echo x; done
+if ls; then touch x; fi
+if true; then cat; fi < /etc/passwd
+LC_ALL=C x=1 ls
+jq -n '{a: env, b}'
+jq '{a: .x | env, b}' package.json
+awk '{print "a"$1 > "x"}' a.py
+sed 's/[[:space:]/]x/w out' a.py
 [[ -f a.py ]]
 x=1; echo $x
 echo "$(git rev-parse HEAD)"
 timeout 5 git status
-LC_ALL=C sort a.py
-if [ -f a.py ]; then cat a.py; fi
 git -c core.pager=x status
 git -c core.fsmonitor=x status
 git --exec-path=x status
@@ -278,8 +309,11 @@ def test_nesting_without_end_is_asked_about(house: House, command: str) -> None:
         "for x in a b; do " * 40 + "echo $x" + "; done" * 40,
         "cd a;" * 3000 + "cat b",
         "cat " + "*/" * 40,
+        "awk '{print " + '"a"' * 150 + "'",
+        "python3 -c '" + '"' + "<" * 60_000 + "'",
+        "for x in " + "a " * 400 + "; do for y in *; do touch $x; done; done",
     ],
-    ids=["braces", "doubling", "loops", "folders", "stars"],
+    ids=["braces", "doubling", "loops", "folders", "stars", "awk", "quotes", "words"],
 )
 def test_what_grows_without_end_is_bounded(house: House, command: str) -> None:
     start = time.process_time()
