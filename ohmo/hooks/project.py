@@ -167,7 +167,7 @@ def _words(hook: Hook) -> Iterator[str]:
     """What of its command may name a file, but for what a shell writes to."""
     if not isinstance(hook.action, Program):
         return
-    words = list(hook.action.argv)
+    words = [_HERE.sub(".", word) for word in hook.action.argv]
     if hook.action.argv[: len(SHELL)] == SHELL:
         line = _WRITTEN.sub(" ", _HERE.sub(".", " ".join(words[len(SHELL) :])))
         try:

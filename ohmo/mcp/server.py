@@ -13,6 +13,7 @@ from typing import cast
 import structlog
 
 from channels.record import record
+from ohmo.content import one_line as plain
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.mcp import ServerReport, State
 from ohmo.contracts.messages import Json
@@ -38,7 +39,7 @@ class Times:
 
     connect: float = CONNECT
     call: float = CALL
-    shortest: float = SHORTEST
+    shortest: float = SHORTEST  # also between two lists of tools
     longest: float = LONGEST
 
 
@@ -174,7 +175,7 @@ class Server:
             what = "it takes other arguments"
         else:
             what = "it claims something else of itself"
-        says = " ".join(offered.description.split())[:_SHOWN]
+        says = plain(offered.description)[:_SHOWN]
         return f"{what}: {says}"
 
     async def _life(self, sdk: Callable[[], Awaitable[Connect]]) -> None:
@@ -205,7 +206,7 @@ class Server:
         running: set[asyncio.Task[None]] = set()
         over = asyncio.ensure_future(session.ended())
         order = asyncio.ensure_future(self._orders.get())
-        look = asyncio.ensure_future(self._look.wait())
+        look = asyncio.ensure_future(self._again())
         try:
             while True:
                 every = {over, order, look, *running}
@@ -227,12 +228,17 @@ class Server:
                     raise ServerFailed(over.result())
                 if look in done:
                     await self._list(session)
-                    look = asyncio.ensure_future(self._look.wait())
+                    look = asyncio.ensure_future(self._again())
         finally:
             parts = {over, order, look, *running}
             for part in parts:
                 part.cancel()
             await asyncio.wait(parts)
+
+    async def _again(self) -> None:
+        """Its tools shall be asked for; one that says so all the time is asked now and then."""
+        await asyncio.sleep(self._times.shortest)
+        await self._look.wait()
 
     async def _list(self, session: Session) -> None:
         self._look.clear()
@@ -308,7 +314,7 @@ def one_line(error: BaseException | None) -> str:
     """The innermost cause of what a task group raised."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    text = " ".join(str(error).split())[:300]
+    text = plain(str(error))[:300]
     if isinstance(error, ServerFailed | ConfigError):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

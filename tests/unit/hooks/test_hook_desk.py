@@ -156,6 +156,10 @@ async def test_a_program_reads_the_event_has_no_secret_and_may_say_nothing(tmp_p
         ("print('[]')", "no JSON object"),
         ('print(\'{"decision": "perhaps"}\')', "perhaps"),
         ("print('{\"arguments\": 7}')", "arguments"),
+        (
+            'print(\'{"permissionDecision": "deny"}\')',
+            "'permissionDecision' is no key of an answer",
+        ),
         ("print('x' * 1_000_000)", "more than 128 KiB"),
         ("import os; os.kill(os.getpid(), 9)", "SIGKILL"),
     ],
@@ -180,6 +184,16 @@ async def test_what_is_not_a_plain_word_blocks_here_and_only_warns_there(
     )
     plain = await room.desk.before(room.what())
     assert bool(plain.block) is (why in ("never", "no"))
+
+
+async def test_a_list_of_words_is_told_the_project_as_a_line_of_the_shell_is(
+    tmp_path: Path,
+) -> None:
+    room = Room(tmp_path)
+    (room.work / "guard.py").write_text("import sys; sys.stderr.write(sys.argv[1]); sys.exit(2)")
+    words = ["${CLAUDE_PROJECT_DIR}/guard.py", "in ${CLAUDE_PROJECT_DIR}"]
+    settings(room.home, {"type": "command", "command": sys.executable, "args": words})
+    assert (await room.desk.before(room.what())).block == f"in {room.work}"
 
 
 async def test_whatever_a_hook_leaves_running_is_ended(tmp_path: Path) -> None:
@@ -582,6 +596,7 @@ async def test_hooks_of_a_project_run_only_while_exactly_they_are_trusted(tmp_pa
         ("cd ci && ./inner", True),
         ("make --file=check", True),
         (["bash", "my ci/with spaces"], True),
+        (["bash", "${CLAUDE_PROJECT_DIR}/check"], True),
         (["x" * 300, "check"], True),
         ("echo done >> check", False),  # what it writes to is no part of it
         ("echo done 2>check", False),
