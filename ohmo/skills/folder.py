@@ -23,7 +23,7 @@ LONGEST_NAME, LONGEST_DESCRIPTION, FIRST_PARAGRAPH = 64, 1_024, 200  # character
 _MOST_HEAD = 16 << 10  # characters
 _NAME = re.compile(rf"[^\W_][\w .:-]{{0,{LONGEST_NAME - 1}}}")
 #: A line of a front matter whose words have a colon in them.
-_PLAIN = re.compile(r"^([A-Za-z][\w-]*: +)([^\s'\"\[{|>&*!%@`#].*: .*?)[ \t]*\r?$", re.MULTILINE)
+_PLAIN = re.compile(r"^([A-Za-z][\w-]*: +)([^\s'\"\[{|>&*!%@`#].*: .*)$", re.MULTILINE)
 _MOST_NEEDS = 50
 _PROGRAMS = (".py", ".sh", ".js", ".mjs", ".ts", ".rb", ".pl", ".ps1")
 
@@ -162,7 +162,7 @@ def _loaded(head: str) -> Any:
     try:
         return load(head)
     except _UNREADABLE:
-        quoted = _PLAIN.sub(lambda line: f"{line[1]}{json.dumps(line[2])}", head)
+        quoted = _PLAIN.sub(lambda line: f"{line[1]}{json.dumps(line[2].rstrip())}", head)
         read = outcome(lambda: load(quoted))
         if isinstance(read, Exception):
             raise
