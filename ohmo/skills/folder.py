@@ -15,6 +15,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 import ohmo
 from channels.record import record
+from ohmo.config.source import bottomless
 from ohmo.content import FRONT_MATTER, NEEDED, Content, Unfit, content_of, newer, one_line, text_in
 from ohmo.lifecycle import outcome
 
@@ -24,6 +25,7 @@ _MOST_HEAD = 16 << 10  # characters
 _NAME = re.compile(rf"[^\W_][\w .:-]{{0,{LONGEST_NAME - 1}}}")
 #: A line of a front matter whose words have a colon in them.
 _PLAIN = re.compile(r"^([A-Za-z][\w-]*: +)([^\s'\"\[{|>&*!%@`#].*: .*)$", re.MULTILINE)
+_TOOL = re.compile(r"(?:[^\s,()]|\([^)]*\)?)+")  # one of a list, as Bash(git add *)
 _MOST_NEEDS = 50
 _PROGRAMS = (".py", ".sh", ".js", ".mjs", ".ts", ".rb", ".pl", ".ps1")
 
@@ -100,7 +102,7 @@ def read_skill(folder: Path) -> tuple[Skill, Content]:
         raise BadSkill(f"{FILE} is empty; write what it is for")
     allowed = head.get("allowed-tools")
     if isinstance(allowed, str):
-        allowed = re.split(r"[\s,]+(?![^(]*\))", allowed)
+        allowed = _TOOL.findall(allowed)
     skill = Skill(
         name,
         described[:LONGEST_DESCRIPTION],
@@ -159,6 +161,8 @@ def _loaded(head: str) -> Any:
     """Also where words with a colon are not quoted, as in many that are published. Raises what YAML
     does."""
     load = cast("Any", YAML(typ="safe", pure=True)).load
+    if bottomless(head):
+        raise YAMLError
     try:
         return load(head)
     except _UNREADABLE:

@@ -584,6 +584,16 @@ async def test_hooks_of_a_project_run_only_while_exactly_they_are_trusted(tmp_pa
     assert not await blocked()
 
 
+@pytest.mark.parametrize("line", ["1" * 60_000, "${CLAUDE_PROJECT_DIR:-" * 2_700, "> " * 30_000])
+async def test_a_line_of_a_project_is_looked_through_at_once(tmp_path: Path, line: str) -> None:
+    room = Room(tmp_path)
+    (room.work / ".ohmo").mkdir()
+    settings(room.work / ".ohmo", {"type": "command", "command": line})
+    began = time.monotonic()
+    await room.desk.candidates(room.work)
+    assert time.monotonic() - began < 3
+
+
 @pytest.mark.parametrize(
     ("command", "counts"),
     [
@@ -593,6 +603,7 @@ async def test_hooks_of_a_project_run_only_while_exactly_they_are_trusted(tmp_pa
         ('"$CLAUDE_PROJECT_DIR"/ci/../check', True),
         ('"${CLAUDE_PROJECT_DIR:-.}"/check', True),
         ("$(pwd)/check", True),
+        ('"${CLAUDE_PROJECT_DIR:-${PWD}}"/check', True),
         ("cd ci && ./inner", True),
         ("make --file=check", True),
         (["bash", "my ci/with spaces"], True),

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -232,6 +234,18 @@ def test_a_published_head_is_read_whole(tmp_path: Path) -> None:
         "it needs the program no-program, one of the programs no-such, also-none, the variable NO_KEY,"
         " ohmo 99.1 or newer (this is 0.1.0)"
     )
+
+
+@pytest.mark.parametrize(
+    "head", [f'allowed-tools: "a{" " * 8_000}b)"', f"a: {'[' * 8_000}", f"a: b: {' ' * 8_000}x"]
+)
+def test_a_head_is_read_or_refused_at_once(tmp_path: Path, head: str) -> None:
+    """Anybody may have written it, and nobody trusts it yet."""
+    folder = skill(tmp_path, "x", f"---\n{head}\n---\nBody\n")
+    began = time.monotonic()
+    with suppress(BadSkill):
+        read_skill(folder)
+    assert time.monotonic() - began < 2
 
 
 async def test_a_skill_that_a_plugin_names_itself_is_one(rig: Rig, tmp_path: Path) -> None:
