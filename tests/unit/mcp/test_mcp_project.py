@@ -159,13 +159,14 @@ async def test_what_cannot_be_read_is_one_line(tmp_path: Path, way: str) -> None
     elif way == "loop":
         path.symlink_to(path)
     elif way == "huge":
-        path.write_bytes(b" " * (9 << 20))
+        path.write_bytes(b" " * (2 << 20))
     else:
         path.symlink_to(tmp_path / "nothing")
     file = project(tmp_path, Allowing(everything=True))
     look = await file.look()
     assert look.endpoints == ()
     assert all("does not count" in note for note in look.notes)
+    assert (way == "huge") == ("it is larger than 1 MiB" in str(look.notes))
     assert bool(look.notes) == (way not in ("loop", "closed"))
     found = await file.candidates()
     assert [bool(one.broken) and not one.digest for one in found] == [True] * len(look.notes)
