@@ -82,7 +82,9 @@ class Room:
             environ,
             Asking(self._ask, ("small", "large"), self._inquire),
         )
-        self.desk = HookDesk(self.files, self.acting, self._present, str)
+        self.desk = HookDesk(
+            self.files, self.acting, self._present, lambda text: text.replace("t0k", "[redacted]")
+        )
 
     def write(self, *hooks: dict[str, Any]) -> None:
         (self.home / "hooks.yaml").write_text(yaml.safe_dump({"hooks": list(hooks)}))
@@ -194,6 +196,13 @@ async def test_a_list_of_words_is_told_the_project_as_a_line_of_the_shell_is(
     words = ["${CLAUDE_PROJECT_DIR}/guard.py", "in ${CLAUDE_PROJECT_DIR}"]
     settings(room.home, {"type": "command", "command": sys.executable, "args": words})
     assert (await room.desk.before(room.what())).block == f"in {room.work}"
+
+
+async def test_what_a_person_reads_of_a_hook_holds_no_secret(tmp_path: Path) -> None:
+    room = Room(tmp_path, python("import sys; sys.stderr.write('it is t0k'); sys.exit(2)"))
+    assert (await room.desk.before(room.what())).block == "it is [redacted]"
+    room.write(python('print(\'{"decision": "ask", "reason": "of t0k?"}\')'))
+    assert (await room.desk.before(room.what())).ask == "one: of [redacted]?"
 
 
 async def test_whatever_a_hook_leaves_running_is_ended(tmp_path: Path) -> None:
