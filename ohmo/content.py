@@ -28,6 +28,10 @@ class Unfit(Exception):
     """Why something has no digest: one line, which names the file below the folder."""
 
 
+class _TooMuch(Exception):
+    """More bytes than there may be."""
+
+
 @record
 class Part:
     data: bytes
@@ -48,6 +52,9 @@ def content_of(path: Path, *, most_bytes: int = MOST_BYTES) -> Content:
     lie in the folder. Raises Unfit."""
     try:
         files = dict(sorted(_files(path, most_bytes)))
+    except _TooMuch:
+        size, unit = (most_bytes >> 20, "MiB") if most_bytes >> 20 else (most_bytes >> 10, "KiB")
+        raise Unfit(f"it is larger than {size} {unit}") from None
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
         why = error.strerror if isinstance(error, OSError) else "its links lead in a circle"
         raise Unfit(why or "cannot be read") from None
@@ -132,7 +139,7 @@ def _read(path: Path, name: str, room: int) -> tuple[Part, int]:
     except NotRegular:
         raise Unfit(f"{shown(name)}: neither a file nor a folder of files") from None
     if len(data) > room:
-        raise Unfit(f"it is larger than {MOST_BYTES >> 20} MiB")
+        raise _TooMuch
     return Part(data, runs), room - len(data)
 
 

@@ -78,7 +78,9 @@ def from_packages(
             if point.name in taken or point.name in found:
                 raise TypeError(f"the name {point.name!r} is taken")
             found[point.name] = _loaded(point, constant, kind)
-        except Exception as error:  # noqa: BLE001 - a stranger's package may raise anything
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a stranger's package may raise anything, also what ends an interpreter
             line = " ".join(f"{type(error).__name__}: {error}".split())
             where = f"{group}: entry point {point.name} = {point.value}"
             broken.append(f"{where}: {line}: it is skipped; repair or uninstall its package")

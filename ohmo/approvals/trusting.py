@@ -141,7 +141,11 @@ class TrustDesk:
 
 def _some(server: ServerReport) -> str:
     more = f" and {len(server.waiting) - _SHOWN} more" if len(server.waiting) > _SHOWN else ""
-    lines = (line if len(line) <= _CUT else f"{line[:_CUT]}…" for line in server.waiting[:_SHOWN])
+    whole = f"ohmo mcp test {server.name} shows all"
+    lines = (
+        line if len(line) <= _CUT else f"{line[:_CUT]}… ({len(line)} characters; {whole})"
+        for line in server.waiting[:_SHOWN]
+    )
     return f"tools that are not as they were approved: {'; '.join(lines)}{more}"
 
 

@@ -180,7 +180,8 @@ def run(arguments: Sequence[str]) -> int:
         return _say(error.format_message(), USAGE)
     except click.UsageError as error:
         where = f"; {error.ctx.command_path} --help explains" if error.ctx is not None else ""
-        return _say(f"ohmo: {error.format_message().rstrip('.')}{where}", USAGE)
+        line = " ".join(error.format_message().split()).rstrip(".")
+        return _say(f"ohmo: {line}{where}", USAGE)
     except click.ClickException as error:
         return _say(f"ohmo: {error.format_message()}", error.exit_code)
     except click.Abort:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import stat
 from collections.abc import Mapping
 from copy import deepcopy
@@ -28,6 +29,7 @@ _TAG = "tag:yaml.org,2002:"
 # A file beyond these is an accident or an attack (aliases multiply).
 _DEEPEST = 40  # levels
 _MOST = 50_000  # values
+_BRACKET, _BRACKETS = re.compile(r"[\[\]{}]"), 100  # open at once, also such as are only words
 
 
 @record
@@ -125,6 +127,8 @@ def parse(text: str, name: str, *, private: bool = True) -> Source:
     root: Node | None = None
     place, wrong = name, ""
     try:
+        if bottomless(text):
+            raise RecursionError
         root = cast("Node | None", YAML(typ="safe", pure=True).compose(text))
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
@@ -154,6 +158,16 @@ def parse(text: str, name: str, *, private: bool = True) -> Source:
             )
         data = {}
     return Source(name, data, reader.places, tuple(reader.problems), private)
+
+
+def bottomless(text: str) -> bool:
+    """Whether brackets stand so deep within brackets that to read them as YAML takes seconds."""
+    depth = 0
+    for sign in _BRACKET.findall(text):
+        depth = depth + 1 if sign in "[{" else max(0, depth - 1)
+        if depth > _BRACKETS:
+            return True
+    return False
 
 
 def scalar(text: str) -> Plain:

@@ -191,18 +191,28 @@ def _network(config: Config) -> Iterator[Risk]:
         )
 
 
-def _files(config: Config) -> Iterator[Risk]:
-    root = config.home.root
+def close(config: Config) -> list[str]:
+    """Takes from others what of the home lies open to them; what was done, a line each. Raises
+    OSError."""
+    done: list[str] = []
+    for _, path in _open(config):
+        path.chmod(stat.S_IMODE(path.stat().st_mode) & 0o700)
+        done.append(f"{path}: closed to others")
+    return done
+
+
+def _open(config: Config) -> Iterator[tuple[str, Path]]:
     for name in ("", "config.yaml", ".env", "run/token", "ohmo.db", "state", "backups"):
-        path = root / name
-        grave: Severity = "critical" if name in (".env", "run/token") else "high"
+        path = config.home.root / name
         if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077:
-            yield Risk(
-                "open_file",
-                grave,
-                f"{path}: others on this machine can open it",
-                f"chmod go= {path}",
-            )
+            yield name, path
+
+
+def _files(config: Config) -> Iterator[Risk]:
+    for name, path in _open(config):
+        grave: Severity = "critical" if name in (".env", "run/token") else "high"
+        text = f"{path}: others on this machine can open it"
+        yield Risk("open_file", grave, text, f"chmod go= {path}")
 
 
 def _places(config: Config, user: int, packages: Path) -> Iterator[Risk]:

@@ -288,7 +288,7 @@ class Executor:
                     raise
                 why = f"{name} was cancelled from inside: its effect is unknown."
                 output = _error(prepared.call, why)
-            except Exception as error:  # noqa: BLE001 - a tool must not take the turn down; the model and the log are told
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool must not take the turn or the house down; the model and the log are told
                 why = f"{name} failed: {type(error).__name__}: {error}"
                 if isinstance(error, TimeoutError) and limit.expired():
                     why = f"{name} did not end before the turn's deadline and was stopped."
@@ -323,7 +323,7 @@ class Executor:
     def _prepare(self, call: ToolCall, context: CallContext) -> Prepared | Refusal:
         try:
             return prepare(self._toolbox, call, context)
-        except Exception as error:  # noqa: BLE001 - a footprint reads the arguments and the disk, both of which may be anything
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a footprint reads the arguments and the disk, both of which may be anything
             return Refusal(Layer.ARGUMENTS, f"{call.name}: {error}", words_of((call.name,)))
 
 

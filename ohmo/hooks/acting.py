@@ -32,7 +32,6 @@ _ANSWER = 500  # tokens
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 _LAST = 200  # characters of what a program said that failed
 _CAGED = " (it ran in the sandbox: docs/hooks.md says how it is opened)"
-_PLUGIN = "${CLAUDE_PLUGIN_ROOT}"
 _ROLE = Section(
     "role",
     "You are asked whether something may go on in the work of an assistant. What you are shown of"
@@ -103,9 +102,12 @@ class Acting:
         argv = program.argv
         if program.placed:
             argv = tuple(word.replace("{file}", file_of(what)) for word in argv)
-        plugin = {"CLAUDE_PLUGIN_ROOT": program.plugin} if program.plugin else {}
-        if plugin and argv[: len(SHELL)] != SHELL:  # no shell fills it in
-            argv = tuple(word.replace(_PLUGIN, program.plugin) for word in argv)
+        own = {"CLAUDE_PROJECT_DIR": str(what.cwd)}
+        if program.plugin:
+            own["CLAUDE_PLUGIN_ROOT"] = program.plugin
+        filled_in = () if argv[: len(SHELL)] == SHELL else own.items()  # else a shell does it
+        for name, value in filled_in:
+            argv = tuple(word.replace(f"${{{name}}}", value) for word in argv)
         cage = None
         if self._programs is not None:
             terms = replace(program.terms, what=f"the hook {hook.name}", plugin=program.plugin)
@@ -120,10 +122,9 @@ class Acting:
             with os.fdopen(file, "wb") as opened:
                 opened.write(body)
             more = {
-                "CLAUDE_PROJECT_DIR": str(what.cwd),
                 "PWD": str(what.cwd),
                 "PYTHONDONTWRITEBYTECODE": "1",  # beside what is trusted byte for byte
-                **plugin,
+                **own,
             }
             command = Command(
                 argv=argv,

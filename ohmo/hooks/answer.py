@@ -17,6 +17,13 @@ from ohmo.hooks.hook import Hook, Prompt
 CONTEXT = 10_000  # characters, as Claude Code documents it
 _REASON = 2_000
 _FENCE = re.compile(r"^```(?:json)?\s*(.*?)\s*```$", re.DOTALL)
+#: Of an answer, ours and those of Claude Code.
+_KEYS = frozenset(
+    {
+        *("decision", "reason", "arguments", "context", "hookSpecificOutput"),
+        *("continue", "stopReason", "suppressOutput", "systemMessage"),
+    }
+)
 _GO_ON = ("allow", "approve", "continue", "none")
 
 
@@ -110,6 +117,12 @@ def _trouble(hook: Hook, why: str) -> Said:
 
 
 def _understood(hook: Hook, found: Mapping[str, Any]) -> Said:
+    if (
+        hook.strict
+        and not isinstance(hook.action, Prompt)
+        and (odd := sorted(found.keys() - _KEYS))
+    ):
+        raise _Garbage(f"{odd[0][:80]!r} is no key of an answer")
     inner = found.get("hookSpecificOutput", {})
     if not isinstance(inner, dict):
         raise _Garbage("hookSpecificOutput is no object")

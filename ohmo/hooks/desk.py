@@ -48,7 +48,7 @@ async def say(acting: Acting, hook: Hook, what: Hooked) -> Said:
 
 class HookDesk:
     """``present``: where a thread is now. ``redact`` takes secrets out of what stands in the
-    log."""
+    log and on cards."""
 
     def __init__(
         self, files: HookFiles, acting: Acting, present: Find, redact: Callable[[str], str]
@@ -97,14 +97,14 @@ class HookDesk:
             said = await say(self._acting, hook, what)
             self._tell(hook, said)
             if said.block:
-                return HookWord(said.block, by=hook.name)
+                return HookWord(self._redact(said.block), by=hook.name)
             context = (f"{hook.name}: {said.context}",) if said.context else ()
             if said.arguments is not None and call is not None:
                 call = replace(call, arguments=said.arguments)
                 word = replace(word, arguments=said.arguments)
             if said.ask or said.arguments is not None:
                 by = f"{by}, {hook.name}" if by else hook.name
-            ask = word.ask or (f"{hook.name}: {said.ask}" if said.ask else "")
+            ask = word.ask or (f"{hook.name}: {self._redact(said.ask)}" if said.ask else "")
             looked = (hook.name,) if hook.type == "agent" else ()
             word = replace(word, ask=ask, context=(*word.context, *context), by=by)
             word = replace(word, looked=(*word.looked, *looked))

@@ -22,11 +22,11 @@ _MOST = 16 << 20  # bytes of all that is hashed
 _MOST_FILES = 2_000
 _MOST_WORDS = 2_000
 _FOLDERS = (".ohmo/hooks", ".claude/hooks")  # whatever lies there is trusted with the hooks
-#: How a line of the shell spells the folder it runs in.
+#: How a line of the shell spells the folder it runs in; linear in time, for strangers write them.
 _HERE = re.compile(
-    r"\$\{CLAUDE_PROJECT_DIR(:-[^}]*)?\}|\$CLAUDE_PROJECT_DIR\b|\$\(pwd\)|`pwd`|\$\{?PWD\b\}?"
+    r"\$\{CLAUDE_PROJECT_DIR(:-[^}$]*)?\}|\$CLAUDE_PROJECT_DIR\b|\$\(pwd\)|`pwd`|\$\{?PWD\b\}?"
 )
-_WRITTEN = re.compile(r"\d*>>?\s*\S+")
+_WRITTEN = re.compile(r"\d{0,4}>>?\s*\S+")
 _KNOWN = 32  # contents that were read a moment ago
 
 
@@ -163,13 +163,18 @@ def _without_variables(hook: Hook) -> Hook:
     return replace(hook, action=replace(hook.action, variables=()))
 
 
+def _here(text: str) -> str:
+    """Twice: of a variable the other may be said to stand for it."""
+    return _HERE.sub(".", _HERE.sub(".", text))
+
+
 def _words(hook: Hook) -> Iterator[str]:
     """What of its command may name a file, but for what a shell writes to."""
     if not isinstance(hook.action, Program):
         return
-    words = list(hook.action.argv)
+    words = [_here(word) for word in hook.action.argv]
     if hook.action.argv[: len(SHELL)] == SHELL:
-        line = _WRITTEN.sub(" ", _HERE.sub(".", " ".join(words[len(SHELL) :])))
+        line = _WRITTEN.sub(" ", " ".join(words[len(SHELL) :]))
         try:
             words = list(shlex.shlex(line, posix=True, punctuation_chars=True))
         except ValueError:

@@ -21,13 +21,15 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from ohmo.content import one_line
 from ohmo.contracts.messages import Json
 from ohmo.mcp.contract import Answer, Changed, Definition, Endpoint, Of, ServerFailed, Session
 from ohmo.mcp.oauth import Login
 from ohmo.mcp.program import MOST_BYTES, Complaints, Watched, program
 
 # what it logs repeats words of servers, tokens among them; what is wrong reaches us as an error
-logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
+for _name in ("mcp", "client"):  # its sessions log as the latter
+    logging.getLogger(_name).setLevel(logging.CRITICAL + 1)
 _ME = types.Implementation(name="ohmo", version="1")
 Page = TypeVar("Page", bound=types.PaginatedResult, covariant=True)
 _PAGES = 200  # of a list; more is no list
@@ -118,7 +120,7 @@ async def connect(
             return types.ListRootsResult(roots=[types.Root(uri=uri, name="workspace")])
 
         session = await stack.enter_async_context(
-            ClientSession(
+            _Unjudged(
                 cast("Any", watched),
                 write,
                 sampling_callback=None,  # the SDK's own answers refuse: no model is lent
@@ -129,14 +131,33 @@ async def connect(
             )
         )
         try:
-            hello = await session.initialize()
+            able = await _greeted(session)
         except (MCPError, ValidationError, RuntimeError) as error:
             await asyncio.sleep(_PARTING)
             what = f"it could not be initialized: {_line(error)}{complaints.last()}"
             if endpoint.login is not None and (login is None or login.asked):
                 what += f"; if it wants a login: ohmo mcp login {endpoint.name}"
             raise ServerFailed(what) from error
-        yield _SdkSession(session, hello.capabilities, watched, complaints)
+        yield _SdkSession(session, able, watched, complaints)
+
+
+async def _greeted(session: ClientSession) -> types.ServerCapabilities:
+    """What the server can, also one that knows no handshake any more (since 2026-07-28). Raises
+    what the SDK does."""
+    try:
+        return (await session.initialize()).capabilities
+    except MCPError as error:
+        if error.code not in (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION):
+            raise
+        return (await session.discover()).capabilities
+
+
+class _Unjudged(ClientSession):
+    """Its results are words for the model, whatever shape their server promised for them: the SDK
+    would look for that with a validator whose patterns, the server's too, have no bound in time."""
+
+    async def validate_tool_result(self, name: str, result: types.CallToolResult) -> None:
+        del name, result
 
 
 class _Bounded(httpx2.AsyncHTTPTransport):
@@ -369,4 +390,9 @@ def _prompt(prompt: types.Prompt) -> str:
 
 
 def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__
+    text = str(error)
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        text = f"what it says is not of the protocol: {where}: {first['msg']}"
+    return one_line(text)[:300] or type(error).__name__

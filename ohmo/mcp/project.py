@@ -22,6 +22,7 @@ from ohmo.regular_file import open_regular
 
 _BETWEEN = re.compile(r"[\s=:;,|&<>()'\"]+")  # of names in a word
 _SHOWN, _CUT = 8, 300  # servers in the line that says what they start, and characters of each
+_LARGEST = 1 << 20  # bytes of the file itself, which is looked through again and again
 _MOST = 64 << 20  # bytes of all files of the project that are hashed
 _MOST_WORDS = 2_000  # of all commands, each of which may name a file
 _PIECE = 1 << 20
@@ -100,7 +101,7 @@ class ProjectFile:
         try:
             if not path.exists():
                 return None
-            content = content_of(path)
+            content = content_of(path, most_bytes=_LARGEST)
             if PROJECT_FILE not in content.files:
                 return "it is a folder"
             ground = Ground(str(path), self._folder, self._environ, self._taken)

@@ -4,6 +4,7 @@ and their answers back, so that no cancel scope of the SDK ever leaves it."""
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import cast
 import structlog
 
 from channels.record import record
+from ohmo.content import one_line as plain
 from ohmo.contracts.errors import ConfigError
 from ohmo.contracts.mcp import ServerReport, State
 from ohmo.contracts.messages import Json
@@ -29,7 +31,9 @@ CALL = 120.0  # seconds of one call
 SHORTEST, LONGEST = 1.0, 300.0  # seconds before it is tried again
 QUIET = 60.0  # seconds of a life after which the back-off forgets
 MOST_TOOLS = 1_000
-_SHOWN = 300  # characters of what a tool says that waits
+_SHOWN = 4_000  # characters of what a tool says that waits
+_PLAIN = ("type", "title", "$schema")  # of a schema, what says nothing of arguments
+_ALIKE = 100  # characters that are as before, of which the last are left
 
 
 @record
@@ -38,7 +42,7 @@ class Times:
 
     connect: float = CONNECT
     call: float = CALL
-    shortest: float = SHORTEST
+    shortest: float = SHORTEST  # also between two lists of tools
     longest: float = LONGEST
 
 
@@ -79,6 +83,7 @@ class Server:
         self._offered: list[Definition] = []
         self._off: dict[str, str] = {}  # a tool's name -> why
         self._waiting: Mapping[str, Definition] = {}  # for the owner's word
+        self._told: Mapping[str, str] = {}  # what is new of each of these
         self._too_many = ""
         self._pinning = asyncio.Lock()
         self._settled = asyncio.Event()  # set: connected, or failed
@@ -159,23 +164,29 @@ class Server:
             tuple(sorted(self.tools)),
             tuple(f"{tool}: {why}" for tool, why in sorted(self._off.items())),
             self._error,
-            tuple(f"{name}: {self._news(each)}" for name, each in waiting),
+            tuple(f"{name}: {self._told[name]}" for name, _ in waiting),
             sha256(digests.encode()).hexdigest() if waiting else "",
         )
 
     def _news(self, offered: Definition) -> str:
+        """What the owner is to read: whatever of it may instruct the model, from where it begins to
+        be another."""
         pin = self._pins.pins.get(offered.name)
         was = pin.definition if pin is not None else None
+        says, takes = offered.description, _arguments(offered)
         if was is None:
-            what = "new"
-        elif was.description != offered.description:
-            what = "it says something else"
+            what, says = "new", f"{says}; it takes {takes}" if takes else says
+        elif was.description != says:
+            what, says = "it says something else", _since(was.description, says)
+            if was.schema != offered.schema:
+                says = f"{says}; it takes {takes or 'nothing'}"
         elif was.schema != offered.schema:
-            what = "it takes other arguments"
+            what, says = "it takes other arguments", _since(_arguments(was), takes)
         else:
             what = "it claims something else of itself"
-        says = " ".join(offered.description.split())[:_SHOWN]
-        return f"{what}: {says}"
+        says = plain(says)
+        cut = f"… (cut: {len(says) - _SHOWN} characters more)" if len(says) > _SHOWN else ""
+        return f"{what}: {says[:_SHOWN]}{cut}"
 
     async def _life(self, sdk: Callable[[], Awaitable[Connect]]) -> None:
         """From connect to close, in one task. Returns never; raises why it is over."""
@@ -205,7 +216,7 @@ class Server:
         running: set[asyncio.Task[None]] = set()
         over = asyncio.ensure_future(session.ended())
         order = asyncio.ensure_future(self._orders.get())
-        look = asyncio.ensure_future(self._look.wait())
+        look = asyncio.ensure_future(self._again())
         try:
             while True:
                 every = {over, order, look, *running}
@@ -227,12 +238,17 @@ class Server:
                     raise ServerFailed(over.result())
                 if look in done:
                     await self._list(session)
-                    look = asyncio.ensure_future(self._look.wait())
+                    look = asyncio.ensure_future(self._again())
         finally:
             parts = {over, order, look, *running}
             for part in parts:
                 part.cancel()
             await asyncio.wait(parts)
+
+    async def _again(self) -> None:
+        """Its tools shall be asked for; one that says so all the time is asked now and then."""
+        await asyncio.sleep(self._times.shortest)
+        await self._look.wait()
 
     async def _list(self, session: Session) -> None:
         self._look.clear()
@@ -248,8 +264,10 @@ class Server:
         self._listed.set()
 
     async def _pin(self, offered: list[Definition]) -> None:
+        """What is offered, waits and is told of it changes at one moment."""
         waiting = await asyncio.to_thread(self._pins.take, offered)
-        self._offered = offered
+        told = await asyncio.to_thread(lambda: {each.name: self._news(each) for each in waiting})
+        self._offered, self._told = offered, told
         self._waiting = {each.name: each for each in waiting}
         self._show()
 
@@ -304,11 +322,24 @@ async def _carry(session: Session, order: _Order, seconds: float) -> None:
         order.answer.set_result(answer)
 
 
+def _arguments(tool: Definition) -> str:
+    """All that is said of them; empty: it takes none."""
+    says = {key: each for key, each in tool.schema.items() if each and key not in _PLAIN}
+    return json.dumps(says, ensure_ascii=False) if says else ""
+
+
+def _since(before: str, now: str) -> str:
+    """What follows where both are alike."""
+    pairs = enumerate(zip(before, now, strict=False))
+    same = next((at for at, (one, other) in pairs if one != other), min(len(before), len(now)))
+    return now if same < _ALIKE else f"…{now[same - _ALIKE // 4 :]}"
+
+
 def one_line(error: BaseException | None) -> str:
     """The innermost cause of what a task group raised."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    text = " ".join(str(error).split())[:300]
+    text = plain(str(error))[:300]
     if isinstance(error, ServerFailed | ConfigError):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

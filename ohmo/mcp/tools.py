@@ -9,6 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import unquote
 
 import jsonschema_rs
 
@@ -168,9 +169,13 @@ class Schema:
         if not reference.startswith("#"):
             raise BadSchema(f"its schema refers to another document ({reference[:80]})")
         node: Any = self._root
-        for part in filter(None, reference[1:].split("/")):
+        for part in filter(None, unquote(reference[1:]).split("/")):
             name = part.replace("~1", "/").replace("~0", "~")
-            node = cast("dict[str, Any]", node).get(name) if isinstance(node, dict) else None
+            if isinstance(node, list):  # as generators write it that name nothing
+                items = cast("list[Any]", node)
+                node = items[int(name)] if name in map(str, range(len(items))) else None
+            else:
+                node = cast("dict[str, Any]", node).get(name) if isinstance(node, dict) else None
         if not isinstance(node, dict | bool):
             raise BadSchema(f"its schema refers to what it does not have ({reference[:80]})")
         return cast("Any", node)

@@ -19,6 +19,7 @@ _MOST = 32  # servers of one file
 _LONGEST = 52  # characters of a name, so that those of its tools are what every endpoint takes
 _NAME = re.compile(r"[A-Za-z0-9](?:_?[A-Za-z0-9-]){0,31}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}$]*))?\}")
+_ADDRESS = re.compile(r"https?://\S+")
 _Line = Annotated[str, Field(max_length=8_192, pattern=r"^[^\x00\r\n]*$")]
 
 
@@ -62,8 +63,8 @@ class _Written(BaseModel):
     command: _Line | None = None
     args: list[Annotated[str, Field(max_length=65_536, pattern=r"^[^\x00]*$")]] = []
     env: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], _Line] = {}
-    url: Annotated[_Line, Field(pattern=r"^https?://[^\s]+$")] | None = None
-    headers: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")], _Line] = {}
+    url: Annotated[_Line, Field(min_length=1)] | None = None
+    headers: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")], _Line] = {}
 
 
 class _Unset(Exception):
@@ -106,6 +107,8 @@ def _endpoint(written_name: str, row: object, ground: Ground) -> Endpoint | str:
         return f"is left out: {name} is longer than {_LONGEST} characters"
     if name in ground.taken:
         return "is left out: config.yaml has a server of that name"
+    if not isinstance(row, dict):
+        return "is left out: expected keys and values"
     try:
         written = _Written.model_validate(row)
         if (written.command is None) == (written.url is None):
@@ -113,13 +116,16 @@ def _endpoint(written_name: str, row: object, ground: Ground) -> Endpoint | str:
         argv = (written.command, *written.args) if written.command is not None else ()
         of = sha256(ground.place.encode()).hexdigest()[:16]  # whose servers share no cache
         remote = "sse" if written.type == "sse" else "http"
+        url = _filled(written.url or "", ground.environ)
+        if not argv and _ADDRESS.fullmatch(url) is None:
+            return "is left out: url: expected http:// or https://"
         return Endpoint(
             name,
             "stdio" if argv else remote,
             ground.folder,
             argv=tuple(_filled(word, ground.environ) for word in argv),
             env={**ground.environ, **_all_filled(written.env, ground.environ)},
-            url=_filled(written.url or "", ground.environ),
+            url=url,
             headers=_all_filled(written.headers, ground.environ),
             terms=Terms(
                 f"the MCP server {name}", network=True, plugin=ground.plugin, cache=f"{of}-{name}"

@@ -127,6 +127,8 @@ def _manifest(content: Content) -> _Written:
         if source.problems:
             raise BadPlugin(_line(str(source.problems[0])))
         data = source.data
+    if not isinstance(data, dict):
+        raise BadPlugin(f"{file}: expected keys and values, as name: x")
     try:
         return _Written.model_validate(data)
     except ValidationError as error:
@@ -155,9 +157,10 @@ def _missing(requires: str | list[str]) -> str:
 
 
 def _below(key: str, path: str) -> str:
-    """As files are named. Raises BadPlugin."""
+    """As files are named; "" for the whole of a plugin that is one skill. Raises BadPlugin."""
     parts = PurePosixPath(path).parts
-    if not parts or parts[0] == "/" or ".." in parts:
+    whole = key == "skills" and path.startswith(".")
+    if not (parts or whole) or parts[:1] == ("/",) or ".." in parts:
         raise BadPlugin(f"{key}: {_line(path)[:100]!a} is no place in its folder; name one")
     return "/".join(parts)
 
@@ -166,17 +169,23 @@ def _places(content: Content, key: str, written: _Paths) -> Iterator[str]:
     """The usual folder, if it is there, and those that are named. Raises BadPlugin."""
     named = [written] if isinstance(written, str) else written
     for place in dict.fromkeys((key, *(_below(key, path) for path in named))):
-        if place in content.files or any(name.startswith(f"{place}/") for name in content.files):
+        below = f"{place}/" if place else ""
+        if place in content.files or any(name.startswith(below) for name in content.files):
             yield place
         elif place != key:
             raise BadPlugin(f"{key}: there is no {_line(place)[:100]!a} in it; mend the manifest")
 
 
 def _skills(content: Content, written: _Paths) -> Iterator[str]:
-    for place in _places(content, "skills", written):
-        if place in content.files or f"{place}/SKILL.md" in content.files:
-            raise BadPlugin(f"skills: {_line(place)[:100]!a}: name the folder above the skill")
-        yield place
+    """Folders of skills, and skills that are named themselves. Raises BadPlugin."""
+    places = list(_places(content, "skills", written))
+    if not places and not written and "SKILL.md" in content.files:
+        yield ""
+    for place in places:
+        if place in content.files:
+            raise BadPlugin(f"skills: {_line(place)[:100]!a}: name the folder of the skill")
+        if not place or place.rpartition("/")[0] not in places:
+            yield place
 
 
 def _commands(content: Content, written: _Paths) -> Iterator[tuple[str, str]]:

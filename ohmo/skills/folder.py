@@ -15,12 +15,17 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 import ohmo
 from channels.record import record
+from ohmo.config.source import bottomless
 from ohmo.content import FRONT_MATTER, NEEDED, Content, Unfit, content_of, newer, one_line, text_in
+from ohmo.lifecycle import outcome
 
 FILE = "SKILL.md"
 LONGEST_NAME, LONGEST_DESCRIPTION, FIRST_PARAGRAPH = 64, 1_024, 200  # characters
 _MOST_HEAD = 16 << 10  # characters
 _NAME = re.compile(rf"[^\W_][\w .:-]{{0,{LONGEST_NAME - 1}}}")
+#: A line of a front matter whose words have a colon in them.
+_PLAIN = re.compile(r"^([A-Za-z][\w-]*: +)([^\s'\"\[{|>&*!%@`#].*: .*)$", re.MULTILINE)
+_TOOL = re.compile(r"(?:[^\s,()]|\([^)]*\)?)+")  # one of a list, as Bash(git add *)
 _MOST_NEEDS = 50
 _PROGRAMS = (".py", ".sh", ".js", ".mjs", ".ts", ".rb", ".pl", ".ps1")
 
@@ -97,7 +102,7 @@ def read_skill(folder: Path) -> tuple[Skill, Content]:
         raise BadSkill(f"{FILE} is empty; write what it is for")
     allowed = head.get("allowed-tools")
     if isinstance(allowed, str):
-        allowed = re.split(r"[\s,]+(?![^(]*\))", allowed)
+        allowed = _TOOL.findall(allowed)
     skill = Skill(
         name,
         described[:LONGEST_DESCRIPTION],
@@ -139,7 +144,7 @@ def _parted(text: str) -> tuple[Mapping[str, Any], str]:
     if len(match[1]) > _MOST_HEAD:
         raise BadSkill(f"the front matter of {FILE} is longer than {_MOST_HEAD} characters")
     try:
-        loaded: Any = cast("Any", YAML(typ="safe", pure=True)).load(match[1])
+        loaded = _loaded(match[1])
     except _UNREADABLE as error:
         mark: Any = cast("Any", error).problem_mark if isinstance(error, MarkedYAMLError) else None
         where = FILE if mark is None else f"{FILE}:{mark.line + 2}"
@@ -150,6 +155,22 @@ def _parted(text: str) -> tuple[Mapping[str, Any], str]:
         raise BadSkill(f"the front matter of {FILE} must be keys and values, as name: x")
     named = cast("dict[Any, Any]", loaded)
     return {str(key): value for key, value in named.items()}, text[match.end() :]
+
+
+def _loaded(head: str) -> Any:
+    """Also where words with a colon are not quoted, as in many that are published. Raises what YAML
+    does."""
+    load = cast("Any", YAML(typ="safe", pure=True)).load
+    if bottomless(head):
+        raise YAMLError
+    try:
+        return load(head)
+    except _UNREADABLE:
+        quoted = _PLAIN.sub(lambda line: f"{line[1]}{json.dumps(line[2].rstrip())}", head)
+        read = outcome(lambda: load(quoted))
+        if isinstance(read, Exception):
+            raise
+        return read
 
 
 def _needs(head: Mapping[str, Any]) -> Needs:

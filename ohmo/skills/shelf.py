@@ -15,7 +15,7 @@ from typing import Literal
 from channels.record import record
 from ohmo.content import Content, digest_of, shown, stamps_of
 from ohmo.contracts.trust import Candidate, Trusts
-from ohmo.skills.folder import BadSkill, Skill, folders_in, read_skill
+from ohmo.skills.folder import FILE, BadSkill, Skill, folders_in, read_skill
 
 BUNDLED = Path(__file__).with_name("bundled")
 PROJECT = (".ohmo/skills", ".claude/skills")  # below its root, the first goes before
@@ -31,8 +31,8 @@ State = Literal["ready", "untrusted", "shadowed", "broken"]
 
 @record
 class Place:
-    """A folder of skill folders. ``owned``: it is the agent's own, or came with it; elsewhere
-    skills count once somebody trusts their content."""
+    """A folder of skill folders, or one skill of a plugin. ``owned``: it is the agent's own, or
+    came with it; elsewhere skills count once somebody trusts their content."""
 
     source: Source
     folder: Path
@@ -185,7 +185,7 @@ class Skills:
                 skill is not None
             ):  # also of a broken one: nothing of it is told before it is trusted
                 trusted = (
-                    entry.path.parent in owned
+                    not owned.isdisjoint((entry.path, entry.path.parent))
                     or (whole and entry.source == "project")
                     or await self._trusts.trusted("skill", skill.name, skill.digest)
                 )
@@ -214,7 +214,8 @@ class Skills:
             if place.folder in seen:
                 continue
             seen.add(place.folder)
-            folders = folders_in(place.folder)
+            one = place.source == "plugin" and (place.folder / FILE).is_file()
+            folders = [place.folder] if one else folders_in(place.folder)
             entries += [self._entry(place, path) for path in folders[:MOST_SKILLS]]
             if len(folders) > MOST_SKILLS:
                 why = f"{len(folders)} skills: only the first {MOST_SKILLS} are read"

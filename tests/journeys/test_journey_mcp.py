@@ -118,7 +118,7 @@ async def test_a_tool_is_found_asked_about_called_and_survives_its_server(
         await stage.daemon.call("POST", "/api/v1/mcp/shop/test", {})
         row = await report(stage.daemon, "shop")
         assert row["waiting"] == [
-            "stock: it takes other arguments: How much of an item is in stock."
+            'stock: it takes other arguments: {"properties": {"product": {"type": "string"}}, "required": ["product"]}'
         ]
         asked = await asks(stage, "and milk?", calls(STOCK, item="milk"), Turn(text="Not now."))
         assert "changed since it was approved" in results(asked)[-1]

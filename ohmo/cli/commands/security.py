@@ -16,16 +16,22 @@ def COMMAND() -> None:
 @COMMAND.command()
 @click.option("--config", "file", type=click.Path(path_type=Path), help="Another config.yaml.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--fix", is_flag=True, help="Close files of the home that others can open.")
 @click.pass_context
-def audit(ctx: click.Context, file: Path | None, as_json: bool) -> None:
+def audit(ctx: click.Context, file: Path | None, as_json: bool, fix: bool) -> None:
     """Name every way in and everything that lies open, gravest first; exit 1 when something is
     critical or high."""
     from ohmo.assembly.walls import walls_tried
     from ohmo.cli.home_config import load_config
     from ohmo.cli.show import as_json_text, clean
     from ohmo.doctor.audit import audit as look
+    from ohmo.doctor.audit import close
 
     config = load_config(file)
+    if fix:
+        config.home.refuse_root()
+        for line in close(config):
+            click.echo(clean(line), err=True)
     walls = walls_tried(config, os.environ)
     found = look(config, os.geteuid(), walls=walls)
     if as_json:

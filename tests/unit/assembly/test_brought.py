@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from ohmo.assembly.plugins import SERVERS, Brought, build_plugins
+from ohmo.assembly.servers import build_servers
 from ohmo.config.load import load
 from ohmo.hooks.acting import Acting
 from ohmo.hooks.hook import Hook, Program
@@ -71,6 +72,18 @@ class House:
 @pytest.fixture
 def house(tmp_path: Path) -> House:
     return House(tmp_path, mcp={"plugin_till_mine": {"command": "true"}})
+
+
+def test_secrets_of_servers_are_known_before_one_of_them_is_reached(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    headers = {"A": "env:SHOP_KEY", "B": "env:NOT_SET", "C": "plain-words"}
+    file.write_text(yaml.safe_dump({"mcp": {"x": {"url": "http://x.example", "headers": headers}}}))
+    file.chmod(0o600)
+    config = load(environ={"OHMO_HOME": str(tmp_path), "HOME": "/", "SHOP_KEY": "of-the-shop"})
+    safe: Any = replace(config, safe=True)
+    nobody: Any = None
+    assert build_servers(safe, nobody, nobody, None, nobody) is None
+    assert {"of-the-shop", "plain-words"} <= config.vault.values
 
 
 async def test_hooks_say_whose_they_are_and_find_their_files(house: House, tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ def test_a_module_with_the_constant_and_the_object_itself_are_the_same(
         ("import no_such_module_anywhere", "no_such_module_anywhere"),
         ("def", "SyntaxError"),
         ("raise RuntimeError('of\\ntwo lines')", "of two lines"),
+        ("raise SystemExit('it wants tea')", "SystemExit: it wants tea"),
+        ("class Panic(BaseException): pass\nraise Panic('of rust')", "Panic: of rust"),
         ("TOOL = 5", "TOOL is a int, not a type"),
         ("", "has no attribute 'TOOL'"),
         (NAMED.format(name="Other", does="pass"), "it calls itself 'Other'"),

@@ -11,7 +11,7 @@ import pytest
 
 from ohmo.config.load import load
 from ohmo.config.models import Sandbox
-from ohmo.doctor.audit import ORDER, PACKAGES, audit
+from ohmo.doctor.audit import ORDER, PACKAGES, audit, close
 from ohmo.doctor.examination import examine
 from ohmo.sandbox.walls import Standing
 
@@ -73,6 +73,17 @@ def findings(
 def test_a_careful_home_has_nothing_open(patient: Patient) -> None:
     assert findings(patient) == {}
     assert set(findings(patient, user=0)) == {"root"}
+
+
+def test_what_lies_open_in_the_home_is_closed_and_nothing_else_is_touched(patient: Patient) -> None:
+    for name in ("config.yaml", ""):
+        (patient.home.root / name).chmod(0o755)
+    (patient.home.root / "notes").write_text("x")
+    assert findings(patient)["open_file"][0] == "high"
+    config = load(environ=patient.environ)
+    assert len(close(config)) == 2
+    assert (findings(patient), close(config)) == ({}, [])
+    assert (patient.home.root / "config.yaml").stat().st_mode & 0o777 == 0o700
 
 
 def test_the_preset_full_is_named_and_that_it_is_not_in_force(patient: Patient) -> None:

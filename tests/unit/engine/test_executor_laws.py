@@ -59,7 +59,7 @@ class Doing(PydanticTool):
     name, description, input = "Do", "does", Input
 
     def __init__(
-        self, run: Run, *, effect: Effect = "once", broken: Exception | None = None
+        self, run: Run, *, effect: Effect = "once", broken: BaseException | None = None
     ) -> None:
         self._run = run
         self._effect = effect
@@ -218,6 +218,7 @@ async def test_a_call_without_effect_leaves_no_mark_before_it_runs() -> None:
         (raising(RuntimeError("boom")), "RuntimeError: boom"),
         (raising(TimeoutError("the server was slow")), "the server was slow"),
         (raising(asyncio.CancelledError()), "cancelled from inside"),
+        (raising(SystemExit("bye")), "SystemExit: bye"),
         (raising(ExceptionGroup("two", [ValueError("a")])), "ExceptionGroup"),
     ],
 )
@@ -235,9 +236,16 @@ async def test_a_tool_that_meets_the_deadline_is_stopped_and_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [RuntimeError("no such user"), TypeError("odd"), OSError("loop"), ValueError("nul")]
+    "error",
+    [
+        SystemExit("bye"),
+        RuntimeError("no such user"),
+        TypeError("odd"),
+        OSError("loop"),
+        ValueError("nul"),
+    ],
 )
-async def test_a_footprint_that_cannot_be_made_is_an_error_result(error: Exception) -> None:
+async def test_a_footprint_that_cannot_be_made_is_an_error_result(error: BaseException) -> None:
     ledger = Notebook()
     await execute(Doing(fine, broken=error), ledger)
     assert str(error) in ledger.results[0].text

@@ -82,7 +82,9 @@ class Room:
             environ,
             Asking(self._ask, ("small", "large"), self._inquire),
         )
-        self.desk = HookDesk(self.files, self.acting, self._present, str)
+        self.desk = HookDesk(
+            self.files, self.acting, self._present, lambda text: text.replace("t0k", "[redacted]")
+        )
 
     def write(self, *hooks: dict[str, Any]) -> None:
         (self.home / "hooks.yaml").write_text(yaml.safe_dump({"hooks": list(hooks)}))
@@ -156,6 +158,10 @@ async def test_a_program_reads_the_event_has_no_secret_and_may_say_nothing(tmp_p
         ("print('[]')", "no JSON object"),
         ('print(\'{"decision": "perhaps"}\')', "perhaps"),
         ("print('{\"arguments\": 7}')", "arguments"),
+        (
+            'print(\'{"permissionDecision": "deny"}\')',
+            "'permissionDecision' is no key of an answer",
+        ),
         ("print('x' * 1_000_000)", "more than 128 KiB"),
         ("import os; os.kill(os.getpid(), 9)", "SIGKILL"),
     ],
@@ -180,6 +186,23 @@ async def test_what_is_not_a_plain_word_blocks_here_and_only_warns_there(
     )
     plain = await room.desk.before(room.what())
     assert bool(plain.block) is (why in ("never", "no"))
+
+
+async def test_a_list_of_words_is_told_the_project_as_a_line_of_the_shell_is(
+    tmp_path: Path,
+) -> None:
+    room = Room(tmp_path)
+    (room.work / "guard.py").write_text("import sys; sys.stderr.write(sys.argv[1]); sys.exit(2)")
+    words = ["${CLAUDE_PROJECT_DIR}/guard.py", "in ${CLAUDE_PROJECT_DIR}"]
+    settings(room.home, {"type": "command", "command": sys.executable, "args": words})
+    assert (await room.desk.before(room.what())).block == f"in {room.work}"
+
+
+async def test_what_a_person_reads_of_a_hook_holds_no_secret(tmp_path: Path) -> None:
+    room = Room(tmp_path, python("import sys; sys.stderr.write('it is t0k'); sys.exit(2)"))
+    assert (await room.desk.before(room.what())).block == "it is [redacted]"
+    room.write(python('print(\'{"decision": "ask", "reason": "of t0k?"}\')'))
+    assert (await room.desk.before(room.what())).ask == "one: of [redacted]?"
 
 
 async def test_whatever_a_hook_leaves_running_is_ended(tmp_path: Path) -> None:
@@ -570,6 +593,16 @@ async def test_hooks_of_a_project_run_only_while_exactly_they_are_trusted(tmp_pa
     assert not await blocked()
 
 
+@pytest.mark.parametrize("line", ["1" * 60_000, "${CLAUDE_PROJECT_DIR:-" * 2_700, "> " * 30_000])
+async def test_a_line_of_a_project_is_looked_through_at_once(tmp_path: Path, line: str) -> None:
+    room = Room(tmp_path)
+    (room.work / ".ohmo").mkdir()
+    settings(room.work / ".ohmo", {"type": "command", "command": line})
+    began = time.monotonic()
+    await room.desk.candidates(room.work)
+    assert time.monotonic() - began < 3
+
+
 @pytest.mark.parametrize(
     ("command", "counts"),
     [
@@ -579,9 +612,11 @@ async def test_hooks_of_a_project_run_only_while_exactly_they_are_trusted(tmp_pa
         ('"$CLAUDE_PROJECT_DIR"/ci/../check', True),
         ('"${CLAUDE_PROJECT_DIR:-.}"/check', True),
         ("$(pwd)/check", True),
+        ('"${CLAUDE_PROJECT_DIR:-${PWD}}"/check', True),
         ("cd ci && ./inner", True),
         ("make --file=check", True),
         (["bash", "my ci/with spaces"], True),
+        (["bash", "${CLAUDE_PROJECT_DIR}/check"], True),
         (["x" * 300, "check"], True),
         ("echo done >> check", False),  # what it writes to is no part of it
         ("echo done 2>check", False),

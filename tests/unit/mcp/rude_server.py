@@ -11,6 +11,11 @@ WAY = sys.argv[1]
 ABLE: dict[str, Any] = {"resources": {}, "prompts": {}} if WAY == "pages" else {}
 
 
+MODERN: dict[str, Any] = {}
+if WAY == "modern":  # the revision of 2026-07-28, and no other
+    MODERN = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+
+
 def say(message: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps({"jsonrpc": "2.0"} | message) + "\n")
     sys.stdout.flush()
@@ -31,7 +36,13 @@ def tools() -> list[dict[str, Any]]:
             {"name": "circle", "description": "d", "inputSchema": circle},
             {"name": "fine", "description": "d", "inputSchema": plain},
         ]
-    return [{"name": "one", "description": "d", "inputSchema": plain}]
+    one = {"name": "one", "description": "d", "inputSchema": plain}
+    if WAY == "promises":
+        slow = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
+        return [one | {"outputSchema": slow}]
+    if WAY == "strange":
+        return [{"name": "one\x1b[31m"}]
+    return [one]
 
 
 def page(method: str, cursor: str | None) -> dict[str, Any]:
@@ -43,6 +54,7 @@ def page(method: str, cursor: str | None) -> dict[str, Any]:
 
 
 def main() -> None:
+    listed = 0
     if WAY == "hang":
         time.sleep(3_600)
     if WAY == "exit":
@@ -54,7 +66,12 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         method, number = asked.get("method"), asked.get("id")
-        if method == "initialize":
+        if WAY == "modern" and method == "server/discover":
+            able = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+            say({"id": number, "result": able | MODERN})
+        elif WAY == "modern" and method == "initialize":
+            say({"id": number, "error": {"code": -32601, "message": "no such method"}})
+        elif method == "initialize":
             hello = {
                 "protocolVersion": asked["params"]["protocolVersion"],
                 "capabilities": {"tools": {}} | ABLE,
@@ -62,7 +79,10 @@ def main() -> None:
             }
             say({"id": number, "result": hello})
         elif method == "tools/list":
-            say({"id": number, "result": {"tools": tools()}})
+            listed += 1
+            say({"id": number, "result": {"tools": tools()} | MODERN})
+            if WAY == "restless":
+                say({"method": "notifications/tools/list_changed"})
         elif method in ("resources/list", "prompts/list") and WAY == "pages":
             say({"id": number, "result": page(method, asked.get("params", {}).get("cursor"))})
         elif WAY == "pages" and method == "resources/templates/list":
@@ -74,8 +94,11 @@ def main() -> None:
                 print("}{ no message\n" * 90, flush=True)
             if WAY == "silent":
                 continue
-            size = 50 << 20 if WAY == "huge" else 10
-            say({"id": number, "result": {"content": [{"type": "text", "text": "x" * size}]}})
+            text = str(listed) if WAY == "restless" else "x" * (50 << 20 if WAY == "huge" else 10)
+            result = {"content": [{"type": "text", "text": text}]} | MODERN
+            if WAY == "promises":
+                result["structuredContent"] = {"x": "a" * 40 + "!"}
+            say({"id": number, "result": result})
 
 
 main()

@@ -110,6 +110,12 @@ def test_a_variable_stands_for_what_it_is_given_and_never_for_the_daemons(
     assert (one.env or {}).keys() <= {*ENVIRON, "K"}
 
 
+def test_an_address_may_begin_with_a_variable_as_others_write_it(tmp_path: Path) -> None:
+    row = {"type": "http", "url": "${BASE:-https://x.example}/mcp", "headers": {"X_KEY": "a"}}
+    (one,) = read(tmp_path, row).endpoints
+    assert (one.kind, one.url, one.headers) == ("http", "https://x.example/mcp", {"X_KEY": "a"})
+
+
 def test_references_to_secrets_of_the_configuration_are_plain_words(tmp_path: Path) -> None:
     row = {"url": "https://x.example/", "headers": {"A": "env:TOKEN", "B": "file:/etc/passwd"}}
     (one,) = read(tmp_path, row).endpoints
@@ -124,7 +130,10 @@ def test_references_to_secrets_of_the_configuration_are_plain_words(tmp_path: Pa
         ("x" * 33, {"command": "a"}, "a name has 1 to 32 letters"),
         ("x", {"command": "a", "url": "http://b/"}, "give either command"),
         ("x", {}, "give either command"),
-        ("x", {"url": "file:///etc/passwd"}, "url: "),
+        ("x", {"url": "file:///etc/passwd"}, "url: expected http:// or https://"),
+        ("x", {"url": "${BASE:-file:///etc/passwd}"}, "url: expected http:// or https://"),
+        ("x", {"url": "http://b/ c"}, "url: expected http:// or https://"),
+        ("x", ["command"], "expected keys and values"),
         ("x", {"url": "http://b/", "headers": {"A": "b\r\nC: d"}}, "headers.A: "),
         ("x", {"command": "a", "args": "b"}, "args: "),
         ("x", {"type": "carrier-pigeon", "command": "a"}, "type: "),
@@ -150,13 +159,14 @@ async def test_what_cannot_be_read_is_one_line(tmp_path: Path, way: str) -> None
     elif way == "loop":
         path.symlink_to(path)
     elif way == "huge":
-        path.write_bytes(b" " * (9 << 20))
+        path.write_bytes(b" " * (2 << 20))
     else:
         path.symlink_to(tmp_path / "nothing")
     file = project(tmp_path, Allowing(everything=True))
     look = await file.look()
     assert look.endpoints == ()
     assert all("does not count" in note for note in look.notes)
+    assert (way == "huge") == ("it is larger than 1 MiB" in str(look.notes))
     assert bool(look.notes) == (way not in ("loop", "closed"))
     found = await file.candidates()
     assert [bool(one.broken) and not one.digest for one in found] == [True] * len(look.notes)

@@ -32,6 +32,19 @@ def test_the_whole_validates_and_the_flat_one_is_shown() -> None:
             schema.check("t", wrong)
 
 
+@pytest.mark.parametrize(
+    "reference", ["#/properties/a/anyOf/1", "#/$defs/a%20word", "#/$defs/a word", "#/$defs/a~1b"]
+)
+def test_a_reference_may_count_and_spell(reference: str) -> None:
+    """As generators of schemas write them."""
+    whole = of(a={"anyOf": [{"type": "null"}, {"type": "integer"}]}, b={"$ref": reference})
+    number = {"type": "integer"}
+    schema = Schema(whole | {"$defs": {"a word": number, "a/b": number}})
+    schema.check("t", {"b": 1})
+    with pytest.raises(BadArguments, match="`b`"):
+        schema.check("t", {"b": "x"})
+
+
 def test_a_pattern_runs_in_linear_time() -> None:
     schema = Schema(of(a={"type": "string", "pattern": "^(a+)+$"}))
     began = time.perf_counter()

@@ -111,6 +111,35 @@ def test_a_manifest_of_ours_names_other_places_and_a_published_one_holds_them(
     assert found.commands["hi"] == "Hi."
 
 
+@pytest.mark.parametrize(
+    ("named", "found"),
+    [
+        (["./skills/tea"], ("skills",)),  # it is in the usual folder anyway
+        (["./own/brew", "own/pour/"], ("skills", "own/brew", "own/pour")),
+        (["./own"], ("skills", "own")),
+    ],
+)
+def test_a_skill_may_be_named_itself(
+    tmp_path: Path, named: list[str], found: tuple[str, ...]
+) -> None:
+    manifest = json.dumps({"name": "shop", "skills": named})
+    there = {
+        ".claude-plugin/plugin.json": manifest,
+        "own/brew/SKILL.md": "x",
+        "own/pour/SKILL.md": "x",
+    }
+    assert read_plugin(plugin(tmp_path, **there))[0].skills == found
+
+
+@pytest.mark.parametrize("more", [{}, {"skills": ["./"]}, {"skills": "."}])
+def test_a_plugin_may_be_one_skill(tmp_path: Path, more: dict[str, Any]) -> None:
+    folder = tmp_path / "shop"
+    (folder / ".claude-plugin").mkdir(parents=True)
+    (folder / ".claude-plugin/plugin.json").write_text(json.dumps({"name": "shop"} | more))
+    (folder / "SKILL.md").write_text("x")
+    assert read_plugin(folder)[0].skills == ("",)
+
+
 def _link(folder: Path) -> None:
     (folder / "out").symlink_to("/etc/hostname")
 
@@ -118,7 +147,7 @@ def _link(folder: Path) -> None:
 BAD: dict[str, tuple[dict[str, str] | Callable[[Path], Any], str]] = {
     "none": (lambda folder: shutil.rmtree(folder / ".claude-plugin"), "there is no plugin.yaml"),
     "half": ({"plugin.yaml": "name: ["}, "plugin.yaml:1: not valid YAML"),
-    "list": ({".claude-plugin/plugin.json": "[]"}, "plugin.json: Input should be"),
+    "list": ({".claude-plugin/plugin.json": "[]"}, "plugin.json: expected keys and values"),
     "deep": ({".claude-plugin/plugin.json": "[" * 100_000}, "not valid JSON"),
     "nameless": ({"plugin.yaml": "version: 1"}, "plugin.yaml: name: Field required"),
     "strange": ({"plugin.yaml": "name: '../x'"}, "is not letters, digits"),
@@ -129,7 +158,7 @@ BAD: dict[str, tuple[dict[str, str] | Callable[[Path], Any], str]] = {
     "above": ({"plugin.yaml": "name: shop\nskills: ../x"}, "is no place in its folder"),
     "root": ({"plugin.yaml": "name: shop\nhooks_file: /etc/x"}, "is no place in its folder"),
     "gone": ({"plugin.yaml": "name: shop\nhooks_file: x.json"}, "there is no 'x.json'"),
-    "one": ({"plugin.yaml": "name: shop\nskills: skills/tea"}, "name the folder above"),
+    "file": ({"plugin.yaml": "name: shop\nskills: till"}, "name the folder of the skill"),
     "named": ({"commands/a b.md": "x"}, "a command's name is"),
     "binary": (lambda folder: (folder / "commands/x.md").write_bytes(b"\xff"), "is not UTF-8"),
     "null": ({".mcp.json": "\0"}, "is no text"),

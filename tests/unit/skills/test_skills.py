@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -163,7 +165,7 @@ def _pipe(folder: Path) -> None:
 
 
 BAD = {
-    "a: b: c": "SKILL.md:2: its front matter is no YAML; quote text with colons",
+    "a: [b": "SKILL.md:3: its front matter is no YAML; quote text with colons",
     "version: !!bool foo": "its front matter is no YAML",
     'version: !!int ""': "its front matter is no YAML",
     "- a": "must be keys and values",
@@ -232,6 +234,35 @@ def test_a_published_head_is_read_whole(tmp_path: Path) -> None:
         "it needs the program no-program, one of the programs no-such, also-none, the variable NO_KEY,"
         " ohmo 99.1 or newer (this is 0.1.0)"
     )
+
+
+@pytest.mark.parametrize(
+    "head", [f'allowed-tools: "a{" " * 8_000}b)"', f"a: {'[' * 8_000}", f"a: b: {' ' * 8_000}x"]
+)
+def test_a_head_is_read_or_refused_at_once(tmp_path: Path, head: str) -> None:
+    """Anybody may have written it, and nobody trusts it yet."""
+    folder = skill(tmp_path, "x", f"---\n{head}\n---\nBody\n")
+    began = time.monotonic()
+    with suppress(BadSkill):
+        read_skill(folder)
+    assert time.monotonic() - began < 2
+
+
+async def test_a_skill_that_a_plugin_names_itself_is_one(rig: Rig, tmp_path: Path) -> None:
+    whole = skill(tmp_path, "whole", **{"notes.md": b"x"})
+    places = (Place("plugin", whole, owned=True),)
+    skills = Skills(places, rig.store, lambda _: rig.project, {"PATH": "/usr/bin:/bin"})
+    assert set((await skills.look(rig.project)).ready) == {"whole"}
+    entry, content = await skills.take(rig.project, "whole")
+    assert (entry.source, set(content.files)) == ("plugin", {"SKILL.md", "notes.md"})
+
+
+def test_words_with_a_colon_that_nobody_quoted_are_words(tmp_path: Path) -> None:
+    """As the guide for clients of the Agent Skills specification wants it."""
+    head = 'description: Use when: somebody says "tea": or \\ alone \nlicense: MIT\nversion: 1.0'
+    read, _ = read_skill(skill(tmp_path, "x", f"---\nname: tea\n{head}\n---\nBody\n"))
+    assert read.description == 'Use when: somebody says "tea": or \\ alone'
+    assert (read.name, read.version) == ("tea", "1.0")
 
 
 async def test_what_lacks_something_is_not_offered(rig: Rig) -> None:
