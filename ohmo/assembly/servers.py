@@ -25,6 +25,7 @@ from ohmo.contracts.sandbox import Terms
 from ohmo.contracts.tool import CallContext, ToolOutput
 from ohmo.contracts.trust import Candidate, Trusts
 from ohmo.discovery import load
+from ohmo.logs.redaction import Redactor
 from ohmo.processes.job import child_environment
 from ohmo.tools.results import clean, head_cut, in_thread, tail_cut
 from ohmo.tools.workbench import Workbench
@@ -87,7 +88,8 @@ def _brings(folder: Path) -> bool:
 
 def _project_file(config: Config, bench: Workbench, trusts: Trusts) -> Any:
     make = cast("Callable[..., Any]", load("ohmo.mcp.project:ProjectFile"))
-    return make(config.workspace, trusts, child_environment(bench.environ), config.mcp)
+    redact = Redactor(lambda: config.vault.values).text
+    return make(config.workspace, trusts, child_environment(bench.environ), config.mcp, redact)
 
 
 def _servers(config: Config, bench: Workbench, lenders: Sequence[Any], programs: Any) -> McpServers:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 
@@ -39,16 +39,22 @@ class _Found:
 
 class ProjectFile:
     """``environ``: all that a program of it is given, and all that variables in it may stand for.
-    ``taken``: names of the configuration's own servers."""
+    ``taken``: names of the configuration's own servers. ``redact``: takes secrets out of what is
+    said of it."""
 
     def __init__(
-        self, folder: Path, trusts: Trusts, environ: Mapping[str, str], taken: Collection[str]
+        self,
+        folder: Path,
+        trusts: Trusts,
+        environ: Mapping[str, str],
+        taken: Collection[str],
+        redact: Callable[[str], str],
     ) -> None:
         self._folder = folder
         self._trusts = trusts
         self._environ = environ
         self._taken = taken
-        # sizes and digests of files, with their stamps
+        self._redact = redact
 
     async def candidates(self) -> list[Candidate]:
         """What waits to be trusted. Raises StoreError."""
@@ -63,7 +69,7 @@ class ProjectFile:
 
     def _may(self, found: _Found) -> str:
         """What it would start and ask, and which of that lies in the project."""
-        runs = [f"{one.name}: {shown(one, self._environ)}" for one in found.endpoints]
+        runs = [f"{one.name}: {shown(one, self._environ, self._redact)}" for one in found.endpoints]
         cut = [line if len(line) <= _CUT else f"{line[:_CUT]}…" for line in runs[:_SHOWN]]
         if len(runs) > _SHOWN:
             cut.append(f"and {len(runs) - _SHOWN} more, which the file names")
