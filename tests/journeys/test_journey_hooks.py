@@ -88,6 +88,38 @@ async def test_hooks_that_block_rewrite_hang_flood_fork_and_print_half_a_line(
         await until("the end of the turn is told", heard)
 
 
+async def test_a_hook_that_asks_is_not_asked_again_after_a_kill_when_the_person_answered(
+    tmp_path: Path,
+) -> None:
+    asks = "open('counted', 'a').write('x'); print('{\"decision\": \"ask\", \"reason\": \"big\"}')"
+    server = ModelServer([Turn(calls=(Call("Bash", {"command": "touch made"}),)), Turn(text="ok")])
+    rules = {"allow": ["Bash"]}
+    async with keyboard(tmp_path, server, running=False, permissions=rules) as home:
+        write(home, hook("asks", asks, timeout=20))
+        await home.daemon.start()
+        await home.daemon.call("POST", "/api/v1/messages", {"text": "go"})
+        found: list[Any] = []
+
+        async def waits() -> bool:
+            found[:] = (await home.daemon.call("GET", "/api/v1/approvals"))[1]["approvals"]
+            return bool(found)
+
+        await until("the question is open", waits)
+        assert "asks: big" in str(found)
+        await home.daemon.kill()
+        await home.daemon.start()
+        path = f"/api/v1/approvals/{found[0]['ask']['id']}"
+        status, _ = await home.daemon.call("POST", path, {"verdict": "allowed", "scope": "once"})
+        assert status < 300
+
+        async def over() -> bool:
+            return len(server.asked) == 2
+
+        await until("it went on", over)
+        assert (home.work / "made").exists()
+        assert (home.work / "counted").read_text() == "x"
+
+
 async def test_a_half_written_file_during_a_turn_keeps_the_old_hooks_and_a_whole_one_counts_at_once(
     tmp_path: Path,
 ) -> None:

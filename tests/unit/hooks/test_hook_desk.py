@@ -82,7 +82,8 @@ class Room:
             environ,
             Asking(self._ask, ("small", "large"), self._inquire),
         )
-        self.desk = HookDesk(self.files, self.acting, self._present, str)
+        kept = self.home / "state" / "hooks"
+        self.desk = HookDesk(self.files, self.acting, self._present, str, kept)
 
     def write(self, *hooks: dict[str, Any]) -> None:
         (self.home / "hooks.yaml").write_text(yaml.safe_dump({"hooks": list(hooks)}))
@@ -358,7 +359,7 @@ async def test_a_prompt_asks_the_smallest_model_once_filled_and_paid_by_the_turn
 async def test_a_call_that_may_go_on_is_asked_about_once_until_it_the_hooks_or_the_mode_is_another(
     tmp_path: Path,
 ) -> None:
-    """As when a person was asked meanwhile; a block is nothing to rely on."""
+    """As when a person was asked meanwhile, also in another life; a block is nothing to rely on."""
     count = f"open({str(tmp_path / 'count')!r}, 'a').write('x'); print('{{}}')"
     room = Room(tmp_path, python(count))
 
@@ -368,6 +369,8 @@ async def test_a_call_that_may_go_on_is_asked_about_once_until_it_the_hooks_or_t
         return len((tmp_path / "count").read_text()) - before
 
     assert [await asked(), await asked()] == [1, 0]
+    room = Room(tmp_path)
+    assert await asked() == 0
     assert await asked(mode="plan") == 1
     assert await asked(call=ToolCall("t.1", "Bash", {"command": "ls -l"}, "")) == 1
     assert await asked(call=ToolCall("t.2", "Bash", {"command": "ls"}, "")) == 1
@@ -376,6 +379,14 @@ async def test_a_call_that_may_go_on_is_asked_about_once_until_it_the_hooks_or_t
         1,
         0,
     ]
+    for file in (kept := room.home / "state" / "hooks").iterdir():
+        file.write_text('{"block": ')
+    assert await asked(call=ToolCall("t.2", "Bash", {"command": "ls"}, "")) == 1
+    for number in range(600):
+        (kept / f"{number}.json").touch()
+    assert await asked(call=ToolCall("t.3", "Bash", {"command": "ls"}, "")) == 1
+    assert len(list(kept.iterdir())) == 256
+    assert await asked(call=ToolCall("t.3", "Bash", {"command": "ls"}, "")) == 0
     room.write(python(f"{count}; import sys; sys.exit(2)"))
     assert [await asked(), await asked()] == [1, 1]
 
