@@ -207,10 +207,10 @@ class HookDesk:
 def _read(path: Path) -> HookWord | None:
     """Blocks. None: it is not known."""
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
-        lists = {key: tuple(value) for key, value in found.items() if isinstance(value, list)}
-        return HookWord(**(found | lists))
-    except (OSError, ValueError, TypeError, AttributeError):
+        found: Any = json.loads(path.read_bytes())
+        lists: dict[str, Any] = {name: tuple(found[name]) for name in ("context", "looked")}
+        return HookWord(**{**found, **lists})
+    except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
