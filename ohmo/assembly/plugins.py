@@ -138,7 +138,7 @@ def _judged(plugin: Plugin, *, config: Config, environ: Mapping[str, str]) -> Ju
 
 
 def _hooks_in(plugin: Plugin, folder: Path) -> Any:
-    read = cast("Callable[..., Any]", load("ohmo.hooks.plugin:hooks_in"))
+    read = cast("Callable[..., Any]", load("ohmo.hooks.project:hooks_in"))
     return read(plugin.name, plugin.hooks, str(folder))
 
 

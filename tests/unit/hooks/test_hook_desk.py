@@ -30,7 +30,7 @@ from ohmo.hooks.answer import Raw, read
 from ohmo.hooks.desk import WAITING, HookDesk, Present, say
 from ohmo.hooks.files import HookFiles
 from ohmo.hooks.hook import Hook, Program
-from ohmo.hooks.plugin import hooks_in
+from ohmo.hooks.project import hooks_in
 
 CALL = ToolCall("t.1", "Bash", {"command": "ls"}, "")
 

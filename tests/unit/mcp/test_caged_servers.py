@@ -172,7 +172,17 @@ async def test_no_descriptor_of_the_daemon_is_inherited_however_many_are_open(
     ground: Ground,
 ) -> None:
     """What it passes to those between itself and the server has high numbers then."""
-    script = "import os\nfound = []\nfor fd in range(1 << 12):\n    try: os.fstat(fd)\n    except OSError: continue\n    found.append(fd)\nopen('fds', 'w').write(repr(found))"
+    script = """
+import os
+found = []
+for fd in range(1 << 12):
+    try:
+        os.fstat(fd)
+        found.append(fd)
+    except OSError:
+        pass
+open("fds", "w").write(repr(found))
+"""
     told = ground.work / "fds"
     with ExitStack() as held:
         for _ in range(400):
