@@ -37,7 +37,7 @@ from ohmo.approvals.trust_wording import (
     trusted_before,
 )
 from ohmo.approvals.trusting import NothingToTrust, TrustDesk
-from ohmo.content import one_line
+from ohmo.content import cut, one_line
 from ohmo.contracts.agent import Event, TurnStarted
 from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.store import Store
@@ -114,8 +114,7 @@ class TrustCards:
 
     def facts(self, one: Candidate) -> str:
         """Where it is, what it may do and which content that is: a list in CommonMark."""
-        may, where = self.plain(one.may), code_span(self.plain(one.where))
-        may = may if len(may) <= _LONGEST else f"{may[:_LONGEST]}… (cut)"
+        may, where = cut(self.plain(one.may), _LONGEST), code_span(self.plain(one.where))
         return f"- where: {where}\n- it {literal(may)}\n- content `{one.digest[:12]}`"
 
     def hear(self, thread: str, event: Event) -> None:

@@ -7,13 +7,14 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from ohmo.content import some
 from ohmo.contracts.errors import OhmoError
-from ohmo.contracts.mcp import McpServers, ServerReport
+from ohmo.contracts.mcp import McpServers
 from ohmo.contracts.trust import SETTINGS, Candidate, Kind, Trust, Trusts
 from ohmo.plugins.shelf import Entry, Plugins
 from ohmo.skills.shelf import Shelf, Skills
 
-_SHOWN, _CUT = 8, 300  # changed tools in the line that says them, and characters of each
+_CUT = 300  # characters of what a changed tool says
 _FOLDERS: tuple[Kind, ...] = ("project", "hook")  # whose names are folders
 Candidates = Callable[[Path], Awaitable[Sequence[Candidate]]]
 """What of one kind waits, for work in a folder."""
@@ -76,8 +77,15 @@ class TrustDesk:
 
     def _changed_tools(self) -> list[Candidate]:
         servers = () if self._servers is None else self._servers.report()
+        offers = "offers tools that are not as they were approved: "
         return [
-            Candidate("mcp", one.name, one.digest, f"server {one.name}", f"offers {_some(one)}")
+            Candidate(
+                "mcp",
+                one.name,
+                one.digest,
+                f"server {one.name}",
+                offers + "; ".join(some(one.waiting, _CUT)),
+            )
             for one in servers
             if one.waiting
         ]
@@ -137,12 +145,6 @@ class TrustDesk:
         await self._skills.refresh()
         if self._settled is not None:
             await self._settled()
-
-
-def _some(server: ServerReport) -> str:
-    more = f" and {len(server.waiting) - _SHOWN} more" if len(server.waiting) > _SHOWN else ""
-    lines = (line if len(line) <= _CUT else f"{line[:_CUT]}…" for line in server.waiting[:_SHOWN])
-    return f"tools that are not as they were approved: {'; '.join(lines)}{more}"
 
 
 def _spelled(kind: Kind, name: str) -> str:

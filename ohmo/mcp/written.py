@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Protocol, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from channels.record import record
+from ohmo.content import cut
 from ohmo.contracts.sandbox import Terms
 from ohmo.mcp.contract import Endpoint
 
@@ -152,16 +153,12 @@ def shown(endpoint: Endpoint, given: Mapping[str, str], redact: Callable[[str], 
     address, for those often hold secrets."""
     own = {key: value for key, value in (endpoint.env or {}).items() if given.get(key) != value}
     leads = sorted(filter(_LEADS.fullmatch, own))
-    more = [f"{key}={_cut(redact(shlex.quote(own[key])))}" for key in leads]
+    more = [f"{key}={cut(redact(shlex.quote(own[key])), _CUT)}" for key in leads]
     more += [f"{key}=…" for key in own if key not in leads]
     told = [f"with the header {key}" for key in endpoint.headers or {}]
     address, asks, _ = endpoint.url.partition("?")
     url = f"{address}?…" if asks else address
     return redact(" ".join([*more, *endpoint.argv] if endpoint.argv else [url, *told]))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _CUT else f"{text[:_CUT]}… ({len(text)} characters)"
 
 
 def _filled(text: str, environ: Mapping[str, str]) -> str:
