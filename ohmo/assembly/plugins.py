@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from channels.record import Recent
+from ohmo.assembly.walls import redactor
 from ohmo.commands.contract import of_plugin, unknown
 from ohmo.config.load import Config
 from ohmo.contracts.arrivals import Wake
@@ -19,7 +20,6 @@ from ohmo.contracts.mcp import McpServers
 from ohmo.contracts.trust import Candidate, Trusts
 from ohmo.contracts.turns import Claim, Work
 from ohmo.discovery import load
-from ohmo.logs.redaction import Redactor
 from ohmo.plugins.manifest import Plugin
 from ohmo.plugins.shelf import Judged, Plugins, Tell
 from ohmo.processes.job import child_environment
@@ -128,8 +128,7 @@ def _judged(plugin: Plugin, *, config: Config, environ: Mapping[str, str]) -> Ju
     servers, notes = _servers_in(plugin, plugin.folder, config, environ)
     shown = cast("Callable[..., str]", load("ohmo.mcp.written:shown")) if servers else None
     given = _given(plugin.folder, environ)
-    redact = Redactor(lambda: config.vault.values).text
-    runs = [f"server {one.name}: {shown(one, given, redact)}" for one in servers if shown]
+    runs = [f"server {one.name}: {shown(one, given, redactor(config))}" for one in servers if shown]
     if not plugin.hooks:
         return Judged(tuple(runs), tuple(notes))
     hooks = _hooks_in(plugin, plugin.folder)

@@ -16,6 +16,7 @@ import structlog
 from channels.durable import replacing
 from ohmo.approvals.trusting import Candidates
 from ohmo.assembly.plugins import Brought
+from ohmo.assembly.walls import redactor
 from ohmo.config.load import Config
 from ohmo.config.models import McpServer
 from ohmo.contracts.errors import ConfigError
@@ -25,7 +26,6 @@ from ohmo.contracts.sandbox import Terms
 from ohmo.contracts.tool import CallContext, ToolOutput
 from ohmo.contracts.trust import Candidate, Trusts
 from ohmo.discovery import load
-from ohmo.logs.redaction import Redactor
 from ohmo.processes.job import child_environment
 from ohmo.tools.results import clean, head_cut, in_thread, tail_cut
 from ohmo.tools.workbench import Workbench
@@ -88,8 +88,8 @@ def _brings(folder: Path) -> bool:
 
 def _project_file(config: Config, bench: Workbench, trusts: Trusts) -> Any:
     make = cast("Callable[..., Any]", load("ohmo.mcp.project:ProjectFile"))
-    redact = Redactor(lambda: config.vault.values).text
-    return make(config.workspace, trusts, child_environment(bench.environ), config.mcp, redact)
+    environ = child_environment(bench.environ)
+    return make(config.workspace, trusts, environ, config.mcp, redactor(config))
 
 
 def _servers(config: Config, bench: Workbench, lenders: Sequence[Any], programs: Any) -> McpServers:
