@@ -26,12 +26,8 @@ from ohmo.approvals.trust_wording import (
     MEANWHILE,
     Card,
     active,
-    became,
     left_off,
-    outdated,
-    posted,
     roams,
-    still,
     titled,
     together,
     trusted_before,
@@ -184,10 +180,10 @@ class TrustCards:
             here = card.folder == str(folder) or roams(card.kind, card.name)
             if not here or card.about in there:
                 continue
-            note = became(card, rows, waiting)
-            if note == GONE and still(card, waiting) and self._just_asked(card.about):
+            note = card.became(rows, waiting)
+            if note == GONE and card.still(waiting) and self._just_asked(card.about):
                 if row is not None:  # it keeps changing, and the card stays and says so
-                    await self._store.post([outdated(card, row)])
+                    await self._store.post([card.outdated(row)])
                 continue
             await self._settle(card, note)
         for one in together(waiting):
@@ -224,7 +220,7 @@ class TrustCards:
             cards[card.id] = card
             await self._keep()
         if card.id not in self._told:  # a row that is there already is not written again
-            await self._store.post([posted(card, self.facts(one), place, earlier)])
+            await self._store.post([card.asked(self.facts(one), place, earlier)])
             self._told.add(card.id)
 
     async def answer(self, id: str, person: str, name: str, *, allow: bool) -> tuple[bool, str]:
@@ -249,7 +245,7 @@ class TrustCards:
                 except NothingToTrust as error:
                     log.info("trust_card_gone", kind=card.kind, name=card.name, why=str(error))
                     now = await self.desk.waiting(folder)
-                    gone = became(card, await self.desk.trusts(), now)
+                    gone = card.became(await self.desk.trusts(), now)
                     await self._settle(card, gone, answered=True)
                     place = self._places.owner() if row is None else stands(row)
                     await self._look(folder, place, everything=True)

@@ -21,22 +21,6 @@ _SETTLED_TOOLS = "Settled meanwhile; `ohmo mcp list` shows it"
 _OTHER = "It is another by now: **Trust** trusts nothing and asks anew, with what it is then."
 
 
-@record
-class Card:
-    """That nobody answered yet. ``id``: of its row in the outbox; ``folder``: work in which it is
-    there for."""
-
-    id: str
-    kind: Kind
-    name: str
-    digest: str
-    folder: str
-
-    @property
-    def about(self) -> tuple[Kind, str, str]:
-        return self.kind, self.name, self.digest
-
-
 def parse_trust(choice: str) -> tuple[str, bool] | None:
     """The id of a card of trust, and whether its button allows; None: another button."""
     for begins, allows in ((_TRUST, True), (_LEAVE, False)):
@@ -64,25 +48,6 @@ def trusted_before(one: Candidate, rows: Sequence[Trust]) -> list[Trust]:
     return [row for row in alike if row.revoked_at is None]
 
 
-def posted(card: Card, facts: str, place: Address, before: Sequence[Trust]) -> PostRow:
-    why = "changed since it was trusted" if before else "is new here"
-    head = f"**Trust {titled(card.kind, card.name)}?**\n\nIt {why}, and off until you say so."
-    buttons = (
-        Choice(f"{_TRUST}{card.id}", "Trust", "good"),
-        Choice(f"{_LEAVE}{card.id}", "Leave off", "danger"),
-    )
-    text = f"{head}\n\n{facts}"
-    said = Outbound(place, text, choices=buttons, card=True, hint=Hint.TRUST)
-    return PostRow(card.id, "message", said, ttl=TTL)
-
-
-def outdated(card: Card, row: OutRow) -> PostRow:
-    """Takes the place of one that stays open while its content is another again and again."""
-    said = row.row.outbound
-    said = replace(said, text=f"{said.text}\n\n_{_OTHER}_", files=(), replaces=())
-    return PostRow(derived("trust-outdated", card.id), "edit", said, target=card.id)
-
-
 def roams(kind: Kind, name: str) -> bool:
     """It belongs to no project."""
     return kind == "plugin" or (kind == "mcp" and not name.startswith("/"))
@@ -106,14 +71,46 @@ def left_off(one: Candidate, rows: Sequence[Trust]) -> bool:
     return gone is not None and all(row.at < gone for row in alike if row.revoked_at is None)
 
 
-def still(card: Card, waiting: Sequence[Candidate]) -> bool:
-    """Something of that name waits, with whatever content."""
-    return any((one.kind, one.name) == card.about[:2] for one in waiting)
+@record
+class Card:
+    """That nobody answered yet. ``id``: of its row in the outbox; ``folder``: work in which it is
+    there for."""
 
+    id: str
+    kind: Kind
+    name: str
+    digest: str
+    folder: str
 
-def became(card: Card, rows: Sequence[Trust], waiting: Sequence[Candidate]) -> str:
-    """Of one that does not wait any more."""
-    if card.about in active(rows):
-        return MEANWHILE
-    tools = card.kind == "mcp" and roams(card.kind, card.name)
-    return _SETTLED_TOOLS if tools and not still(card, waiting) else GONE
+    @property
+    def about(self) -> tuple[Kind, str, str]:
+        return self.kind, self.name, self.digest
+
+    def asked(self, facts: str, place: Address, earlier: Sequence[Trust]) -> PostRow:
+        """``earlier``: what of that name is trusted."""
+        why = "changed since it was trusted" if earlier else "is new here"
+        head = f"**Trust {titled(self.kind, self.name)}?**\n\nIt {why}, and off until you say so."
+        buttons = (
+            Choice(f"{_TRUST}{self.id}", "Trust", "good"),
+            Choice(f"{_LEAVE}{self.id}", "Leave off", "danger"),
+        )
+        text = f"{head}\n\n{facts}"
+        said = Outbound(place, text, choices=buttons, card=True, hint=Hint.TRUST)
+        return PostRow(self.id, "message", said, ttl=TTL)
+
+    def outdated(self, row: OutRow) -> PostRow:
+        """Takes its place while it stays open and its content is another again and again."""
+        said = row.row.outbound
+        said = replace(said, text=f"{said.text}\n\n_{_OTHER}_", files=(), replaces=())
+        return PostRow(derived("trust-outdated", self.id), "edit", said, target=self.id)
+
+    def still(self, waiting: Sequence[Candidate]) -> bool:
+        """Something of that name waits, with whatever content."""
+        return any((one.kind, one.name) == self.about[:2] for one in waiting)
+
+    def became(self, rows: Sequence[Trust], waiting: Sequence[Candidate]) -> str:
+        """Of one that does not wait any more."""
+        if self.about in active(rows):
+            return MEANWHILE
+        tools = self.kind == "mcp" and roams(self.kind, self.name)
+        return _SETTLED_TOOLS if tools and not self.still(waiting) else GONE

@@ -77,18 +77,12 @@ class TrustDesk:
 
     def _changed_tools(self) -> list[Candidate]:
         servers = () if self._servers is None else self._servers.report()
-        offers = "offers tools that are not as they were approved: "
-        return [
-            Candidate(
-                "mcp",
-                one.name,
-                one.digest,
-                f"server {one.name}",
-                offers + "; ".join(some(one.waiting, _CUT)),
-            )
-            for one in servers
-            if one.waiting
-        ]
+        found: list[Candidate] = []
+        for one in servers:
+            if told := "; ".join(some(one.waiting, _CUT)):
+                may = f"offers tools that are not as they were approved: {told}"
+                found.append(Candidate("mcp", one.name, one.digest, f"server {one.name}", may))
+        return found
 
     async def allow(
         self, kind: Kind, name: str, person: str, *, folder: Path | None = None, digest: str = ""
