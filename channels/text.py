@@ -50,12 +50,20 @@ def parse(text: str) -> SyntaxTreeNode:
 # What is not to be read as markup
 
 _MARKS = re.compile(r"[\\`*_\[\]<>~|&]")
+_ESCAPED = re.compile(
+    r"(?P<code>(?P<fence>`+)(?!`).*?(?<!`)(?P=fence)(?!`))|\\([\\`*_\[\]<>~|&])", re.S
+)
 
 
 def literal(text: str) -> str:
     """One line as CommonMark that means exactly these letters (CommonMark 2.4): no link, no
     emphasis, nothing struck out."""
     return _MARKS.sub(r"\\\g<0>", text)
+
+
+def unescaped(text: str) -> str:
+    """CommonMark for who reads it as it stands: ``literal`` taken back, code left alone."""
+    return _ESCAPED.sub(lambda found: found["code"] or found[3], text)
 
 
 def code_span(text: str) -> str:

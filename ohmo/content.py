@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from ohmo.regular_file import NotRegular, open_regular
 MOST_BYTES = 8 << 20  # of all files together
 MOST_FILES = 2_000
 MOST_LEVELS = 16
+SHOWN = 8  # lines of what one may do that are told
 MOST_TEXT = 256 << 10  # bytes of a file that is read as text
 #: What a file of words begins with, in between.
 FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
@@ -176,3 +177,13 @@ def shown(name: str) -> str:
     """A name that somebody else chose, on one line."""
     plain = "".join(char if char.isprintable() else "?" for char in name)
     return plain[:200]
+
+
+def cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
+
+
+def some(lines: Sequence[str], most: int, where: str = "") -> list[str]:
+    """The first ones, each of ``most`` characters; then how many more there are, and ``where``."""
+    more = [f"and {len(lines) - SHOWN} more{where}"] if len(lines) > SHOWN else []
+    return [*(cut(line, most) for line in lines[:SHOWN]), *more]

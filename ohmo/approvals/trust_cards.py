@@ -15,18 +15,29 @@ from typing import Any, Protocol
 
 import structlog
 
-from channels.contract import Address, Choice, Hint, Inbound, MessageId, Outbound
+from channels.contract import Address, Inbound, MessageId
 from channels.durable import replacing
-from channels.record import Recent, record
+from channels.record import Recent
 from channels.text import code_span, literal
 from ohmo.ambient import NewId, derived
-from ohmo.approvals.cards import TTL, closing, shown_after, stands
+from ohmo.approvals.cards import closing, shown_after, stands
+from ohmo.approvals.trust_wording import (
+    GONE,
+    MEANWHILE,
+    Card,
+    active,
+    left_off,
+    roams,
+    titled,
+    together,
+    trusted_before,
+)
 from ohmo.approvals.trusting import NothingToTrust, TrustDesk
-from ohmo.content import one_line
+from ohmo.content import cut, one_line
 from ohmo.contracts.agent import Event, TurnStarted
-from ohmo.contracts.outbox import OutRow, PostRow
+from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.store import Store
-from ohmo.contracts.trust import SETTINGS, Candidate, Kind, Trust
+from ohmo.contracts.trust import Candidate, Kind, Trust
 from ohmo.lifecycle import failure_of, follow, within
 
 log = structlog.get_logger("ohmo.trust")
@@ -37,28 +48,8 @@ _KNOWN = 64  # names, and folders, of which is known when they were asked for
 _PAUSE = 0.5  # seconds in which turns that begin are looked at together
 OFTEN = 600.0  # seconds in which what nobody answers is asked once, whatever it changes to
 _LONGEST = 3_000  # characters of what one may do
-_TRUST, _LEAVE = "trust:", "leave:"  # begin the values of its buttons
-_GONE = "It is not there any more as it was shown, so this trusts nothing"
-_MEANWHILE = "Trusted meanwhile"
-_SETTLED_TOOLS = "Settled meanwhile; `ohmo mcp list` shows it"
 SETTLED = "This is settled already."
 Listen = Callable[[], AbstractContextManager[AsyncIterator[tuple[str, Event]]]]
-
-
-@record
-class Card:
-    """That nobody answered yet. ``id``: of its row in the outbox; ``folder``: work in which it is
-    there for."""
-
-    id: str
-    kind: Kind
-    name: str
-    digest: str
-    folder: str
-
-    @property
-    def about(self) -> tuple[Kind, str, str]:
-        return self.kind, self.name, self.digest
 
 
 class Places(Protocol):
@@ -119,8 +110,7 @@ class TrustCards:
 
     def facts(self, one: Candidate) -> str:
         """Where it is, what it may do and which content that is: a list in CommonMark."""
-        may, where = self.plain(one.may), code_span(self.plain(one.where))
-        may = may if len(may) <= _LONGEST else f"{may[:_LONGEST]}… (cut)"
+        may, where = cut(self.plain(one.may), _LONGEST), code_span(self.plain(one.where))
         return f"- where: {where}\n- it {literal(may)}\n- content `{one.digest[:12]}`"
 
     def hear(self, thread: str, event: Event) -> None:
@@ -187,18 +177,20 @@ class TrustCards:
                 cards.pop(card.id)  # nobody can answer it: asked anew
                 await self._keep()
                 continue
-            here = card.folder == str(folder) or _roams(card.kind, card.name)
+            here = card.folder == str(folder) or roams(card.kind, card.name)
             if not here or card.about in there:
                 continue
-            note = _became(card, rows, waiting)
-            if note == _GONE and _still(card, waiting) and self._just_asked(card.about):
-                continue  # it keeps changing, and the card stays
+            note = card.became(rows, waiting)
+            if note == GONE and card.still(waiting) and self._just_asked(card.about):
+                if row is not None:  # it keeps changing, and the card stays and says so
+                    await self._store.post([card.outdated(row)])
+                continue
             await self._settle(card, note)
-        for one in _together(waiting):
-            roams = _roams(one.kind, one.name)
-            at = self._places.owner() if roams else place  # of all conversations, or of this one
-            if at is not None and (everything or roams):
-                await self._ask(one, self._workspace if roams else folder, at, rows)
+        for one in together(waiting):
+            whole = roams(one.kind, one.name)
+            at = self._places.owner() if whole else place  # of all conversations, or of this one
+            if at is not None and (everything or whole):
+                await self._ask(one, self._workspace if whole else folder, at, rows)
 
     def _just_asked(self, about: tuple[Kind, str, str]) -> bool:
         return time.monotonic() - self._asked.get(about[:2], -OFTEN) < OFTEN
@@ -208,13 +200,18 @@ class TrustCards:
     ) -> None:
         cards = await self._cards()
         about = (one.kind, one.name, one.digest)
+        earlier = trusted_before(one, rows)
         card = next((each for each in cards.values() if each.about == about), None)
         if card is None:
-            if _left_off(one, rows):
+            if left_off(one, rows):
                 return
             if len(cards) >= MOST or self._just_asked(about):
-                self._behind[folder, not _roams(one.kind, one.name)] = place
-                if one.kind == "plugin" and _before(one, rows) and not self._just_asked(about):
+                self._behind[folder, not roams(one.kind, one.name)] = place
+                if (
+                    one.kind == "plugin"
+                    and trusted_before(one, rows)
+                    and not self._just_asked(about)
+                ):
                     text = f"{titled(*about[:2])} changed since it was trusted and is off"
                     await self._places.tell(text, f"{text}; answer the open cards, then its comes.")
                 return
@@ -223,7 +220,7 @@ class TrustCards:
             cards[card.id] = card
             await self._keep()
         if card.id not in self._told:  # a row that is there already is not written again
-            await self._store.post([_row(card, self.facts(one), place, _before(one, rows))])
+            await self._store.post([card.asked(self.facts(one), place, earlier)])
             self._told.add(card.id)
 
     async def answer(self, id: str, person: str, name: str, *, allow: bool) -> tuple[bool, str]:
@@ -233,10 +230,10 @@ class TrustCards:
             card = (await self._cards()).get(id)
             if card is None:
                 return False, SETTLED
-            trusted = card.about in _active(await self.desk.trusts())
+            trusted = card.about in active(await self.desk.trusts())
             if not allow and trusted:
-                await self._settle(card, _MEANWHILE)
-                return False, f"{_MEANWHILE}; `/trust` says how it is revoked."
+                await self._settle(card, MEANWHILE)
+                return False, f"{MEANWHILE}; `/trust` says how it is revoked."
             if not allow:
                 await self.desk.leave_off(*card.about, person)
             elif not trusted:  # else it was before a crash
@@ -248,7 +245,7 @@ class TrustCards:
                 except NothingToTrust as error:
                     log.info("trust_card_gone", kind=card.kind, name=card.name, why=str(error))
                     now = await self.desk.waiting(folder)
-                    gone = _became(card, await self.desk.trusts(), now)
+                    gone = card.became(await self.desk.trusts(), now)
                     await self._settle(card, gone, answered=True)
                     place = self._places.owner() if row is None else stands(row)
                     await self._look(folder, place, everything=True)
@@ -277,7 +274,7 @@ class TrustCards:
 
     async def _settle(self, card: Card, note: str, *, answered: bool = False) -> None:
         """Places are free then; what somebody answered is asked anew as it changes."""
-        if answered or note != _GONE:
+        if answered or note != GONE:
             self._asked.pop(card.about[:2], None)
         self._looked = 0.0
         row = await self._store.post_row(card.id)
@@ -304,81 +301,6 @@ def _stood(row: OutRow | None, said: Inbound) -> list[MessageId]:
     if (place.channel, place.account, place.chat) != (here.channel, here.account, here.chat):
         return []
     return [state.receipt.message for state in row.parts if state.receipt is not None]
-
-
-def parse_trust(choice: str) -> tuple[str, bool] | None:
-    """The id of a card of trust, and whether its button allows; None: another button."""
-    for begins, allows in ((_TRUST, True), (_LEAVE, False)):
-        if choice.startswith(begins):
-            return choice.removeprefix(begins), allows
-    return None
-
-
-def titled(kind: Kind, name: str) -> str:
-    """What it is, for people; CommonMark."""
-    name = one_line(name)
-    if kind == "project" and name.endswith(f"/{SETTINGS}"):
-        return f"the settings of the project {code_span(name.removesuffix(f'/{SETTINGS}'))}"
-    whose = {"project": "the skills of the project", "hook": "the hooks of the project"}
-    if kind == "mcp" and not name.startswith("/"):
-        return f"the changed tools of the MCP server {code_span(name)}"
-    if kind == "mcp":
-        return f"the MCP servers of the project {code_span(name)}"
-    return f"{whose.get(kind, f'the {kind}')} {code_span(name)}"
-
-
-def _before(one: Candidate, rows: Sequence[Trust]) -> list[Trust]:
-    """Other contents of that name that are trusted."""
-    alike = (row for row in rows if (row.kind, row.name) == (one.kind, one.name))
-    return [row for row in alike if row.revoked_at is None]
-
-
-def _row(card: Card, facts: str, place: Address, before: Sequence[Trust]) -> PostRow:
-    why = "changed since it was trusted" if before else "is new here"
-    head = f"**Trust {titled(card.kind, card.name)}?**\n\nIt {why}, and off until you say so."
-    buttons = (
-        Choice(f"{_TRUST}{card.id}", "Trust", "good"),
-        Choice(f"{_LEAVE}{card.id}", "Leave off", "danger"),
-    )
-    text = f"{head}\n\n{facts}"
-    said = Outbound(place, text, choices=buttons, card=True, hint=Hint.TRUST)
-    return PostRow(card.id, "message", said, ttl=TTL)
-
-
-def _roams(kind: Kind, name: str) -> bool:
-    """It belongs to no project."""
-    return kind == "plugin" or (kind == "mcp" and not name.startswith("/"))
-
-
-def _together(waiting: Sequence[Candidate]) -> list[Candidate]:
-    """Without the single skills of projects whose skills can be trusted as a whole."""
-    whole = tuple(f"{one.name}/" for one in waiting if one.kind == "project")
-    return [one for one in waiting if one.kind != "skill" or not one.where.startswith(whole)]
-
-
-def _active(rows: Sequence[Trust]) -> set[tuple[Kind, str, str]]:
-    return {(row.kind, row.name, row.digest) for row in rows if row.revoked_at is None}
-
-
-def _left_off(one: Candidate, rows: Sequence[Trust]) -> bool:
-    """Somebody said so of exactly this, or took it back, and allowed nothing else of that name
-    since."""
-    alike = [row for row in rows if (row.kind, row.name) == (one.kind, one.name)]
-    gone = next((row.revoked_at for row in alike if row.digest == one.digest), None)
-    return gone is not None and all(row.at < gone for row in alike if row.revoked_at is None)
-
-
-def _still(card: Card, waiting: Sequence[Candidate]) -> bool:
-    """Something of that name waits, with whatever content."""
-    return any((one.kind, one.name) == card.about[:2] for one in waiting)
-
-
-def _became(card: Card, rows: Sequence[Trust], waiting: Sequence[Candidate]) -> str:
-    """Of one that does not wait any more."""
-    if card.about in _active(rows):
-        return _MEANWHILE
-    tools = card.kind == "mcp" and _roams(card.kind, card.name)
-    return _SETTLED_TOOLS if tools and not _still(card, waiting) else _GONE
 
 
 def _read(path: Path) -> dict[str, Card]:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import cast, get_args
 
 from channels.text import code_span, literal
-from ohmo.approvals.trust_cards import Card, TrustCards, titled
+from ohmo.approvals.trust_cards import TrustCards
+from ohmo.approvals.trust_wording import Card, titled
 from ohmo.approvals.trusting import NothingToTrust
 from ohmo.commands.contract import Order
 from ohmo.content import one_line

@@ -7,13 +7,14 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from ohmo.content import some
 from ohmo.contracts.errors import OhmoError
-from ohmo.contracts.mcp import McpServers, ServerReport
+from ohmo.contracts.mcp import McpServers
 from ohmo.contracts.trust import SETTINGS, Candidate, Kind, Trust, Trusts
 from ohmo.plugins.shelf import Entry, Plugins
 from ohmo.skills.shelf import Shelf, Skills
 
-_SHOWN, _CUT = 8, 300  # changed tools in the line that says them, and characters of each
+_CUT = 300  # characters of what a changed tool says
 _FOLDERS: tuple[Kind, ...] = ("project", "hook")  # whose names are folders
 Candidates = Callable[[Path], Awaitable[Sequence[Candidate]]]
 """What of one kind waits, for work in a folder."""
@@ -76,11 +77,13 @@ class TrustDesk:
 
     def _changed_tools(self) -> list[Candidate]:
         servers = () if self._servers is None else self._servers.report()
-        return [
-            Candidate("mcp", one.name, one.digest, f"server {one.name}", f"offers {_some(one)}")
-            for one in servers
-            if one.waiting
-        ]
+        found: list[Candidate] = []
+        for one in servers:
+            if told := "; ".join(some(one.waiting, _CUT)):
+                told += f" (ohmo mcp test {one.name} shows all)"
+                may = f"offers tools that are not as they were approved: {told}"
+                found.append(Candidate("mcp", one.name, one.digest, f"server {one.name}", may))
+        return found
 
     async def allow(
         self, kind: Kind, name: str, person: str, *, folder: Path | None = None, digest: str = ""
@@ -137,16 +140,6 @@ class TrustDesk:
         await self._skills.refresh()
         if self._settled is not None:
             await self._settled()
-
-
-def _some(server: ServerReport) -> str:
-    more = f" and {len(server.waiting) - _SHOWN} more" if len(server.waiting) > _SHOWN else ""
-    whole = f"ohmo mcp test {server.name} shows all"
-    lines = (
-        line if len(line) <= _CUT else f"{line[:_CUT]}… ({len(line)} characters; {whole})"
-        for line in server.waiting[:_SHOWN]
-    )
-    return f"tools that are not as they were approved: {'; '.join(lines)}{more}"
 
 
 def _spelled(kind: Kind, name: str) -> str:

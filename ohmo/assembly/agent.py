@@ -12,13 +12,13 @@ from typing import Protocol
 
 from channels.contract import Address, Clock
 from channels.record import record
-from ohmo.ambient import Failpoint
+from ohmo.ambient import Ambient
 from ohmo.approvals.trusting import Candidates, TrustDesk
-from ohmo.assembly.checkpoints import around_turns
+from ohmo.assembly.checkpoints import around_turns, build_folders
 from ohmo.assembly.plugins import Brought
 from ohmo.assembly.servers import build_servers, waiting_servers
 from ohmo.assembly.tool_systems import systems_of
-from ohmo.assembly.walls import Walled, host_of
+from ohmo.assembly.walls import Walled, host_of, redactor
 from ohmo.checkpoints.folders import Folders
 from ohmo.config.load import Config
 from ohmo.context.rules import repository_of
@@ -30,11 +30,11 @@ from ohmo.contracts.provider import AskOnce, Call
 from ohmo.contracts.store import Store
 from ohmo.contracts.tool import Toolbox
 from ohmo.contracts.trust import Trusts
+from ohmo.contracts.turns import CheckpointRows
 from ohmo.discovery import load, scan
 from ohmo.engine.executor import Executor, nothing_before
 from ohmo.engine.inquiry import Inquirer
 from ohmo.engine.loop import Engine, Reasoner, nothing_after
-from ohmo.logs.redaction import Redactor
 from ohmo.memory.desk import Memory, MemorySettings
 from ohmo.memory.tidying import Tidying
 from ohmo.permissions.gate import LayeredGate
@@ -52,7 +52,7 @@ from ohmo.tools.catalogue import catalogue, load_tools, with_strangers
 from ohmo.tools.workbench import BackgroundJobs, Limits, Workbench
 
 
-class AgentStore(Store, Trusts, Protocol):
+class AgentStore(Store, Trusts, CheckpointRows, Protocol):
     """What whoever runs turns asks of the store."""
 
 
@@ -68,7 +68,7 @@ class AgentParts:
     gate: LayeredGate
     ask: AskOnce  # for anything but the next step of a turn
     folders: Folders  # of checkpoints
-    tidying: Tidying | None  # of what is remembered
+    tidying: Tidying  # of what is remembered
     skills: Skills
     tools_skipped: tuple[str, ...]  # of other packages, a line for each
     server_file: Candidates  # a workspace's file of MCP servers, while it waits to be trusted
@@ -132,26 +132,25 @@ async def no_such_model(model: build.Model, name: str) -> str:
 def build_agent(
     config: Config,
     model: build.Model,
-    *,
-    call: Call,
-    ask: AskOnce,
-    environ: Mapping[str, str],
-    background: BackgroundJobs,
-    failpoint: Failpoint,
+    asking: tuple[Call, AskOnce],
     store: AgentStore,
-    cron: JobTools | None = None,
-    largest: Callable[[Address], int | None] = lambda _: None,
-    memory: Memory | None = None,
-    skills: Skills,
-    folders: Folders,
+    *,
+    environ: Mapping[str, str],
+    ambient: Ambient,
+    background: BackgroundJobs,
+    cron: JobTools,
+    largest: Callable[[Address], int | None],
     hooks: Callable[[Inquire], HookRoom | None],
-    brought: Brought | None = None,
+    brought: Brought | None,
     walled: Walled,
 ) -> AgentParts:
-    """``call``: asks the model for the steps of turns, ``ask`` for the rest. ``environ``: that of
+    """``asking``: the model, for the steps of turns and for the rest. ``environ``: that of
     ``finding_programs``. ``cron``: makes jobs. ``largest``: bytes of a file a place can show."""
-    host, walls = host_of(config, environ), walled.walls
-    policies = Policies(snapshot_of(config), host, walls, build_projects(config, store))
+    (call, ask), walls, host = asking, walled.walls, host_of(config, environ)
+    tidying = _tidying(config, model, ask, _memory(config, environ, ambient.clock))
+    skills = _skills(config, environ, store, brought)
+    projects = ProjectSettings(config.home.state("projects"), store)
+    policies = Policies(snapshot_of(config), host, walls, projects)
     bench = Workbench(
         config.home.spill,
         sensitive_of(policies.present, host),
@@ -163,9 +162,9 @@ def build_agent(
         background=background,
         systems=systems_of(config, model.models, ask),
         cron=cron,
-        place=cron and cron.place,
+        place=cron.place,
         largest=largest,
-        memory=memory,
+        memory=tidying.memory,
         skills=skills,
         steps=store.steps,
     )
@@ -174,21 +173,22 @@ def build_agent(
     toolbox = catalogue(tools, servers)
     gate = LayeredGate(policies.judging, store.grants)
     room = hooks(Inquirer(ask, toolbox, gate, redactor(config)))
+    folders = build_folders(config, environ, store, ambient)
     turns = around_turns(config, folders, host.home)
     executor = Executor(
         toolbox,
         gate,
         width=config.limits.parallel_tools,
-        failpoint=failpoint,
+        failpoint=ambient.failpoint,
         redact=redactor(config),
         before=nothing_before if turns is None else turns.before,
         hooks=room,
     )
-    reasoner = Reasoner(call, failpoint=failpoint)
     after = nothing_after if turns is None else turns.after
-    engine = Engine(reasoner, executor, max_steps=config.limits.max_steps, after=after)
+    reasoner, most = Reasoner(call, failpoint=ambient.failpoint), config.limits.max_steps
+    engine = Engine(reasoner, executor, max_steps=most, after=after)
     waiting = waiting_servers(config, bench, store, servers)
-    more = (_tidying(config, model, ask, memory), skills, skipped, waiting, room, servers, brought)
+    more = (tidying, skills, skipped, waiting, room, servers, brought)
     return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, *more)
 
 
@@ -201,14 +201,12 @@ def _limits(config: Config) -> Limits:
     )
 
 
-def _tidying(
-    config: Config, model: build.Model, ask: AskOnce, memory: Memory | None
-) -> Tidying | None:
-    small, cache = model.models[0], config.home.root / "cache"
-    return memory and Tidying(memory, ask, small, model.window(small), cache)
+def _tidying(config: Config, model: build.Model, ask: AskOnce, memory: Memory) -> Tidying:
+    small = model.models[0]
+    return Tidying(memory, ask, small, model.window(small), config.home.root / "cache")
 
 
-def build_memory(config: Config, environ: Mapping[str, str], clock: Clock) -> Memory:
+def _memory(config: Config, environ: Mapping[str, str], clock: Clock) -> Memory:
     """Reads nothing yet."""
     home = Path(environ.get("HOME", "~")).expanduser()
     settings = MemorySettings(
@@ -222,12 +220,7 @@ def build_memory(config: Config, environ: Mapping[str, str], clock: Clock) -> Me
     return Memory(root / "memory", root / "cache", settings)
 
 
-def build_projects(config: Config, trusts: Trusts) -> ProjectSettings:
-    """Reads nothing yet."""
-    return ProjectSettings(config.home.state("projects"), trusts)
-
-
-def build_skills(
+def _skills(
     config: Config, environ: Mapping[str, str], trusts: Trusts, brought: Brought | None
 ) -> Skills:
     """Reads nothing yet."""
@@ -238,11 +231,6 @@ def build_skills(
     lent = no_plugins if brought is None else brought.places
     places = (own, *named, bundled)
     return Skills(places, trusts, partial(repository_of, home=home), environ, lent=lent)
-
-
-def redactor(config: Config) -> Callable[[str], str]:
-    """Takes the secrets of this house, and whatever looks like a token, out of words."""
-    return Redactor(lambda: config.vault.values).words
 
 
 def ripgrep() -> Path | None:

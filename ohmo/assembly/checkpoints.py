@@ -9,13 +9,13 @@ from pathlib import Path
 
 from channels.text import wall
 from ohmo.ambient import Ambient
+from ohmo.assembly.walls import redactor
 from ohmo.checkpoints.folders import Folders, Limits
 from ohmo.checkpoints.taking_back import Showing, TakingBack
 from ohmo.checkpoints.turns import TurnCheckpoints
 from ohmo.config.load import Config
 from ohmo.context.rules import repository_of
 from ohmo.contracts.turns import CheckpointRows
-from ohmo.logs.redaction import Redactor
 
 
 def build_folders(
@@ -37,5 +37,5 @@ def build_taking_back(
     folders: Folders, config: Config, hides: Callable[[str], bool], zone: tzinfo
 ) -> TakingBack:
     """``hides``: what no model is shown."""
-    redact = Redactor(lambda: config.vault.values).words
+    redact = redactor(config)
     return TakingBack(folders, Showing(config.home.spill, hides, redact, partial(wall, zone=zone)))

@@ -21,7 +21,7 @@ from channels.record import record
 from channels.text import wall
 from ohmo.ambient import Ambient, Failpoint, IdSource, NewId, inert
 from ohmo.approvals.answering import Approvals
-from ohmo.assembly.walls import Walled
+from ohmo.assembly.walls import Walled, redactor
 from ohmo.bus import MessageBus
 from ohmo.config.load import Config
 from ohmo.contracts.agent import Event
@@ -40,7 +40,6 @@ from ohmo.discovery import load
 from ohmo.gateway.access import Access
 from ohmo.gateway.connections import Connections
 from ohmo.gateway.notices import Notices
-from ohmo.logs.redaction import Redactor
 from ohmo.sessions.clock import HeldClock, MarkFile, boot_id
 from ohmo.sessions.exporting import Exporting
 from ohmo.shell.parsing import DEFAULT_PATH
@@ -136,13 +135,12 @@ class Deps:
     @property
     def trace(self) -> Callable[[str], Awaitable[Trace | None]]:
         """Everything one message caused."""
-        redact = Redactor(lambda: self.config.vault.values).words
-        return Tracing(self.store, self.config.home.log, redact).trace
+        return Tracing(self.store, self.config.home.log, redactor(self.config)).trace
 
     def exporting(self, zone: tzinfo) -> Exporting:
         """``zone``: in which times are told."""
-        redact = Redactor(lambda: self.config.vault.values).words
-        spill, largest = self.config.home.spill, self.connections.largest
+        redact, spill = redactor(self.config), self.config.home.spill
+        largest = self.connections.largest
         return Exporting(self.store, spill, redact, partial(wall, zone=zone), largest)
 
 

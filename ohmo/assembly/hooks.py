@@ -12,9 +12,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import cast
 
-from ohmo.assembly.agent import redactor
 from ohmo.assembly.deps import Deps
 from ohmo.assembly.plugins import Brought
+from ohmo.assembly.walls import redactor
 from ohmo.contracts.agent import Event
 from ohmo.contracts.hooks import GROUP, OWN_FILE, PROJECT_FILES, Hooked, HookRoom, HookWord, Inquire
 from ohmo.contracts.provider import AskOnce

@@ -15,9 +15,9 @@ from ohmo.approvals.lapsing import expire
 from ohmo.approvals.questions import OpenQuestions
 from ohmo.approvals.trust_cards import TrustCards
 from ohmo.approvals.trust_orders import TrustOrders
-from ohmo.assembly.agent import AgentParts, build_agent, build_memory, build_skills
+from ohmo.assembly.agent import AgentParts, build_agent
 from ohmo.assembly.budgets import asking, limits_of
-from ohmo.assembly.checkpoints import build_folders, build_taking_back
+from ohmo.assembly.checkpoints import build_taking_back
 from ohmo.assembly.clockwork import ClockLinks, Clockwork, build_clockwork
 from ohmo.assembly.control import build_control, metrics_of
 from ohmo.assembly.deps import Deps, Environment, HouseStore
@@ -155,24 +155,20 @@ async def build_house(
         withdraw=deps.approvals.withdraw,
     )
     clockwork = build_clockwork(config, environment, store, links)
-    call, ask = asking(deps, model, environment.call)
+    asked = asking(deps, model, environment.call)
     tell = deps.notices.tell
     brought = orders.brought = await build_plugins(config, environment.commands, store, tell)
     agent = build_agent(
         config,
         model,
-        call=call,
-        ask=ask,
+        asked,
+        store,
         environ=environment.commands,
+        ambient=environment.ambient,
         background=environment.background,
-        failpoint=environment.failpoint,
-        store=store,
         cron=clockwork.tools(store.thread),
         largest=deps.connections.largest,
-        memory=build_memory(config, environment.commands, environment.clock),
-        skills=build_skills(config, environment.commands, store, brought),
-        folders=build_folders(config, environment.commands, store, environment.ambient),
-        hooks=partial(build_hook_room, deps, model, ask, brought),
+        hooks=partial(build_hook_room, deps, model, asked[1], brought),
         brought=brought,
         walled=deps.walled,
     )
@@ -264,10 +260,8 @@ def _desk(
     replaying: Replaying,
     trust: TrustOrders,
 ) -> CommandQueries:
-    remembering = None
-    if (tidying := agent.tidying) is not None:
-        new_id = deps.environment.new_id
-        remembering = MemoryOrders(tidying, deps.config.workspace, deps.store, deps.store, new_id)
+    new_id, store = deps.environment.new_id, deps.store
+    remembering = MemoryOrders(agent.tidying, deps.config.workspace, store, store, new_id)
     hides = agent.workbench.sensitive.hides
     return CommandQueries(
         store=deps.store,

@@ -18,10 +18,11 @@ from ohmo.ambient import Ambient
 from ohmo.approvals.cards import closing
 from ohmo.approvals.lapsing import Deadlines, LateAnswers, LateDeps
 from ohmo.approvals.questions import OpenQuestions
-from ohmo.assembly.agent import AgentParts, redactor
+from ohmo.assembly.agent import AgentParts
 from ohmo.assembly.clockwork import Clockwork
 from ohmo.assembly.deps import Deps
 from ohmo.assembly.plugins import refusing
+from ohmo.assembly.walls import redactor
 from ohmo.commands.aliases import INSTEAD, SAME
 from ohmo.commands.contract import Command
 from ohmo.config.channels import Opened, open_channels

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from channels.record import Recent
+from ohmo.assembly.walls import redactor
 from ohmo.commands.contract import of_plugin, unknown
 from ohmo.config.load import Config
 from ohmo.contracts.arrivals import Wake
@@ -127,7 +128,7 @@ def _judged(plugin: Plugin, *, config: Config, environ: Mapping[str, str]) -> Ju
     servers, notes = _servers_in(plugin, plugin.folder, config, environ)
     shown = cast("Callable[..., str]", load("ohmo.mcp.written:shown")) if servers else None
     given = _given(plugin.folder, environ)
-    runs = [f"server {one.name}: {shown(one, given)}" for one in servers if shown is not None]
+    runs = [f"server {one.name}: {shown(one, given, redactor(config))}" for one in servers if shown]
     if not plugin.hooks:
         return Judged(tuple(runs), tuple(notes))
     hooks = _hooks_in(plugin, plugin.folder)
@@ -136,7 +137,7 @@ def _judged(plugin: Plugin, *, config: Config, environ: Mapping[str, str]) -> Ju
 
 
 def _hooks_in(plugin: Plugin, folder: Path) -> Any:
-    read = cast("Callable[..., Any]", load("ohmo.hooks.plugin:hooks_in"))
+    read = cast("Callable[..., Any]", load("ohmo.hooks.project:hooks_in"))
     return read(plugin.name, plugin.hooks, str(folder))
 
 

@@ -16,6 +16,7 @@ import structlog
 from channels.durable import replacing
 from ohmo.approvals.trusting import Candidates
 from ohmo.assembly.plugins import Brought
+from ohmo.assembly.walls import redactor
 from ohmo.config.load import Config
 from ohmo.config.models import McpServer
 from ohmo.contracts.errors import ConfigError
@@ -97,7 +98,8 @@ def _brings(folder: Path) -> bool:
 
 def _project_file(config: Config, bench: Workbench, trusts: Trusts) -> Any:
     make = cast("Callable[..., Any]", load("ohmo.mcp.project:ProjectFile"))
-    return make(config.workspace, trusts, child_environment(bench.environ), config.mcp)
+    environ = child_environment(bench.environ)
+    return make(config.workspace, trusts, environ, config.mcp, redactor(config))
 
 
 def _servers(config: Config, bench: Workbench, lenders: Sequence[Any], programs: Any) -> McpServers:

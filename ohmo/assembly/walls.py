@@ -1,4 +1,4 @@
-"""From ``sandbox`` of the configuration to the walls around commands."""
+"""From the configuration to the walls around commands (``sandbox``), and around its secrets."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import ohmo
 from channels.record import record
 from ohmo.config.load import Config
 from ohmo.discovery import load
+from ohmo.logs.redaction import Redactor
 from ohmo.permissions.cages import may_be_opened
 from ohmo.permissions.policy import Host, sensitive_of, snapshot_of
 from ohmo.permissions.sensitive_paths import FsCache
@@ -38,6 +39,11 @@ def host_of(config: Config, environ: Mapping[str, str]) -> Host:
     home = Path(environ.get("HOME", "~")).expanduser()
     path, engine = environ.get("PATH", DEFAULT_PATH), environ.get("DOCKER_HOST", "")
     return Host(home, config.home.root, path, engine)
+
+
+def redactor(config: Config) -> Callable[[str], str]:
+    """Takes the secrets of this house, and whatever looks like a token, out of words."""
+    return Redactor(lambda: config.vault.values).words
 
 
 def build_walls(config: Config, host: Host, began: datetime | None = None) -> Walls:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from channels.record import record
-from channels.text import quote_thinking
+from channels.text import quote_thinking, unescaped
 from ohmo.cli.client import Client, Json, ServerEvent, permission_request, text_of
 from ohmo.cli.connect import connect_or_run
 from ohmo.cli.show import clean, clean_text, ended_how
@@ -180,6 +180,8 @@ class _Prompt:
             click.echo("ohmo: interrupted, the prompt is withdrawn", err=True)
             raise
         answer, usage = self._answer(message, row)
+        if row["kind"] == "command" and self._options.output == "text":
+            answer = unescaped(answer)  # the house's own words are made for chats
         outcome = str(row["ending"])
         self._print(message, outcome, answer, usage)
         if (

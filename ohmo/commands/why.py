@@ -36,7 +36,9 @@ def decisions(steps: Sequence[Step]) -> Iterator[str]:
             why = " ".join(result.text.split())[:_ROOM]
             yield f"- {name}: refused by {result.refused}. {literal(why)}"
         else:
-            yield f"- {name}: allowed by {literal(result.allowed or 'a rule not kept')}"
+            closed = ", ".join(map(code_span, result.unreached))
+            beside = f"; nobody opened {closed} to it" if closed else ""
+            yield f"- {name}: allowed by {literal(result.allowed or 'a rule not kept')}{beside}"
     if origins:
         whose = ", ".join(map(code_span, origins))
         yield (

@@ -89,6 +89,7 @@ class ToolResult:
     writes: tuple[str, ...] = ()  # what it changed, alike
     #: Where foreign words came from: ``web:HOST``, ``mcp:SERVER``, ``file:NAME``, ``agent:ID``.
     taint: tuple[str, ...] = ()
+    unreached: tuple[str, ...] = ()  # names of the network (``HOST:PORT``) it was not let to
 
 
 Block = Text | Image | Thinking | ToolCall | ToolResult

@@ -145,7 +145,7 @@ def _background_tasks(
     tidying = house.agent.tidying
     schedule = consolidation(config, house.clockwork.zone)
     looking: list[tuple[str, Callable[[], Awaitable[object]]]] = []
-    if tidying is not None and schedule is not None and not calm:
+    if schedule is not None and not calm:
         work = partial(consolidate, tidying, schedule, house.notices, clock)
         looking = [("consolidation", work)]
     trust = partial(house.trust.run, partial(house.bus.outbound.listen, "trust"))

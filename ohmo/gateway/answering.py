@@ -12,7 +12,8 @@ from ohmo.approvals.answering import NOT_YOURS, Answerer, Approvals, Refused
 from ohmo.approvals.cards import elsewhere, is_whole, parse_choice, stands, tried_again
 from ohmo.approvals.lapsing import LateAnswers, parse_run
 from ohmo.approvals.questions import Shown, aimed, permission_under, verdict_of
-from ohmo.approvals.trust_cards import TrustCards, parse_trust
+from ohmo.approvals.trust_cards import TrustCards
+from ohmo.approvals.trust_wording import parse_trust
 from ohmo.commands.contract import TRUSTING, Decide, Desk
 from ohmo.contracts.messages import UserStep
 from ohmo.contracts.outbox import Asked, Lapsed, OutRow, PostRow, Scope

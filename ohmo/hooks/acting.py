@@ -141,7 +141,9 @@ class Acting:
             event.unlink(missing_ok=True)
             spill.unlink(missing_ok=True)
         raw = _raw(ended, hook)
-        if cage is not None and (raw.problem or raw.code not in (0, 2)):
+        # dash ends with 2, which blocks, where it may not write
+        fell = raw.problem or raw.code not in (0, 2) or raw.err.startswith(f"{SHELL[0]}: ")
+        if cage is not None and fell:
             return replace(raw, err=f"{raw.err.strip()[-_LAST:]}{_CAGED}")
         return raw
 

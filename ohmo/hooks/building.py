@@ -37,4 +37,4 @@ def build(
     lent = next(iter(brought), no_plugins)
     packages = packaged()
     standing = HookFiles(home, trusts, tell, begins=begins, brought=lent, packaged=packages)
-    return HookDesk(standing, acting, find, redact)
+    return HookDesk(standing, acting, find, redact, home / "state" / "hooks")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import asdict, replace
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -48,18 +52,23 @@ async def say(acting: Acting, hook: Hook, what: Hooked) -> Said:
 
 class HookDesk:
     """``present``: where a thread is now. ``redact`` takes secrets out of what stands in the
-    log and on cards."""
+    log and on cards. ``kept``: the folder of what was let go on, a file for each call."""
 
     def __init__(
-        self, files: HookFiles, acting: Acting, present: Find, redact: Callable[[str], str]
+        self,
+        files: HookFiles,
+        acting: Acting,
+        present: Find,
+        redact: Callable[[str], str],
+        kept: Path,
     ) -> None:
+        self._kept = kept
         self._files = files
         self._acting = acting
         self._present = present
         self._redact = redact
         self._waiting: asyncio.Queue[Hooked] = asyncio.Queue(WAITING)
         self._sessions = Recent[str, str](_SESSIONS)
-        self._said = Recent[str, tuple[Hooked, tuple[Hook, ...], HookWord]](_CALLS)
         self.dropped = 0
 
     @property
@@ -74,17 +83,17 @@ class HookDesk:
 
     async def before(self, what: Hooked) -> HookWord:
         """One after the other, each with what the last one made of the call; the first block ends
-        it. What let it go on is not asked again about the same when a person has answered. Raises
-        StoreError."""
+        it. What let it go on is not asked again about the same when a person has answered, also
+        after a restart. Raises StoreError."""
         standing = await self._files.of(what.cwd)
         if standing.broken:
             return HookWord(f"{standing.broken}; no tool runs until it is mended", by=OWN_FILE)
-        known = self._said.get(what.call.id) if what.call is not None else None
-        if known is not None and known[:2] == (what, standing.hooks):
-            return known[2]
-        word = await self._asked(what, standing.hooks)
-        if what.call is not None and not word.block:
-            self._said[what.call.id] = (what, standing.hooks, word)
+        whole = repr((what, standing.hooks))  # functions of packages are others in another life
+        kept = self._kept / f"{sha256(whole.encode('utf-8', 'backslashreplace')).hexdigest()}.json"
+        known = await asyncio.to_thread(_read, kept)
+        word = known or await self._asked(what, standing.hooks)
+        if known is None and not word.block:
+            await asyncio.to_thread(_keep, kept, word)
         return word
 
     async def _asked(self, what: Hooked, hooks: tuple[Hook, ...]) -> HookWord:
@@ -193,3 +202,24 @@ class HookDesk:
         log.info("hook", hook=hook.name, said=said.short, seconds=round(said.seconds, 3))
         for line in said.findings:
             log.warning("hook_finding", hook=hook.name, finding=self._redact(line)[:500])
+
+
+def _read(path: Path) -> HookWord | None:
+    """Blocks. None: it is not known."""
+    try:
+        found: Any = json.loads(path.read_bytes())
+        lists: dict[str, Any] = {name: tuple(found[name]) for name in ("context", "looked")}
+        return HookWord(**{**found, **lists})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _keep(path: Path, word: HookWord) -> None:
+    """Blocks. About what cannot be kept hooks are asked again."""
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(word)), encoding="utf-8")
+        files = list(path.parent.iterdir())
+        if len(files) > 2 * _CALLS:
+            for old in sorted(files, key=lambda file: file.stat().st_mtime)[:-_CALLS]:
+                old.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import structlog
 
 from channels.record import record
+from ohmo.content import some
 from ohmo.contracts.hooks import OWN_FILE
 from ohmo.contracts.trust import Candidate, Trusts
 from ohmo.hooks.hook import Hook, HookFile, Program
@@ -19,8 +20,7 @@ from ohmo.hooks.project import Project, Projects, read_file
 log = structlog.get_logger("ohmo.hooks")
 SETTLED = 0.2  # seconds in which a written file must not change any more
 _LOOKS = 10
-_SHOWN = 8  # hooks in the line that says what one may do
-_CUT = 120  # characters of each
+_LONG, _CUT = 1_000, 120  # characters of what a hook may do, and of the name of a file
 Tell = Callable[[str, str], Awaitable[object]]
 """What it is about, so that it is told once, and the words for the owner."""
 Brought = Callable[[], Awaitable[tuple[Hook, ...]]]
@@ -147,14 +147,7 @@ def _may(found: Project) -> str:
     """What they would do, and which files are part of it."""
     hooks = found.file.hooks
     runs = any(isinstance(hook.action, Program) for hook in hooks)
-    does = [hook.may for hook in hooks[:_SHOWN]]
-    if len(hooks) > _SHOWN:
-        does.append(f"and {len(hooks) - _SHOWN} more, which ohmo hooks list --json shows")
-    named = ", ".join(map(_cut, found.named[:_SHOWN])) or "no file"
-    more = f" and {len(found.named) - _SHOWN} more" if len(found.named) > _SHOWN else ""
+    does = some([hook.may for hook in hooks], _LONG, ", which ohmo hooks list --json shows")
+    named = ", ".join(some(found.named, _CUT)) or "no file"
     walled = "; programs in the sandbox, with the workspace and without network" if runs else ""
-    return f"{'; '.join(does)} (with {named}{more} of the project as it is now{walled})"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _CUT else f"{text[:_CUT]}… ({len(text)} characters)"
+    return f"{'; '.join(does)} (with {named} of the project as it is now{walled})"

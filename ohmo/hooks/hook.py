@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import Any, Literal
 
 from channels.record import record
+from ohmo.content import cut
 from ohmo.contracts.hooks import HookEvent
 from ohmo.contracts.sandbox import Terms
 
@@ -111,10 +112,7 @@ class Hook:
                 verb = "sends what it is told to"
             case Prompt(_, model):
                 verb = f"asks {model or 'the smallest model'}"
-        does = self.does
-        if len(does) > _CUT:
-            does = f"{does[:_CUT]}… ({len(does)} characters)"
-        return f"at {'/'.join(self.events)} {verb} {does}"
+        return f"at {'/'.join(self.events)} {verb} {cut(self.does, _CUT)}"
 
 
 _CUT = 200  # characters of what one does

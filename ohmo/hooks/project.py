@@ -1,11 +1,12 @@
-"""The hooks a project brings along, and one digest over all that is trusted with them."""
+"""The hooks a project or a plugin brings along, and of a project one digest over all that is
+trusted with them."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -146,18 +147,38 @@ def _digest(contents: Mapping[str, bytes]) -> str:
 
 
 def _all_of(raw: Mapping[str, bytes]) -> _Parsed:
-    files = [_parsed(data, name) for name, data in raw.items()]
-    hooks = tuple(_without_variables(hook) for file in files for hook in file.hooks)
-    notes = tuple(line for file in files for line in file.findings)
-    broken = next((file.broken for file in files if file.broken), "")
-    words = dict.fromkeys(word for hook in hooks for word in _words(hook))
+    found = _together(_parsed(data, name) for name, data in raw.items())
+    words = dict.fromkeys(word for hook in found.hooks for word in _words(hook))
     if len(words) > _MOST_WORDS:
-        broken = f"its commands have more than {_MOST_WORDS} words"
-    return _Parsed(HookFile(hooks, notes, broken), tuple(words))
+        found = replace(found, broken=f"its commands have more than {_MOST_WORDS} words")
+    return _Parsed(found, tuple(words))
+
+
+def hooks_in(plugin: str, texts: Mapping[str, str], folder: str) -> HookFile:
+    """All that a plugin brings. ``texts``: by the file they stand in; ``folder``: where the plugin
+    is used from. What cannot be read is ``broken``."""
+    found = _together(read(text, name) for name, text in texts.items())
+    return replace(found, hooks=tuple(_placed(plugin, hook, folder) for hook in found.hooks))
+
+
+def _placed(plugin: str, hook: Hook, folder: str) -> Hook:
+    action = hook.action
+    if isinstance(action, Program):
+        action = replace(action, plugin=folder)
+    return replace(hook, name=f"{plugin}: {hook.name}", file=f"{plugin}/{hook.file}", action=action)
+
+
+def _together(files: Iterable[HookFile]) -> HookFile:
+    """The house's own variables are lent to no address that others name."""
+    every = tuple(files)
+    return HookFile(
+        tuple(_without_variables(hook) for file in every for hook in file.hooks),
+        tuple(line for file in every for line in file.findings),
+        next((file.broken for file in every if file.broken), ""),
+    )
 
 
 def _without_variables(hook: Hook) -> Hook:
-    """The house's own are lent to no address that a project names."""
     if not isinstance(hook.action, Endpoint):
         return hook
     return replace(hook, action=replace(hook.action, variables=()))

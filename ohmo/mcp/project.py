@@ -7,12 +7,12 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 
 from channels.record import record
-from ohmo.content import Unfit, content_of, digest_of
+from ohmo.content import Unfit, content_of, digest_of, some
 from ohmo.content import shown as name_shown
 from ohmo.contracts.mcp import PROJECT_FILE
 from ohmo.contracts.trust import Candidate, Trusts
@@ -21,7 +21,7 @@ from ohmo.mcp.written import Ground, Look, servers_in, shown
 from ohmo.regular_file import open_regular
 
 _BETWEEN = re.compile(r"[\s=:;,|&<>()'\"]+")  # of names in a word
-_SHOWN, _CUT = 8, 300  # servers in the line that says what they start, and characters of each
+_CUT = 300  # characters of what a server starts
 _LARGEST = 1 << 20  # bytes of the file itself, which is looked through again and again
 _MOST = 64 << 20  # bytes of all files of the project that are hashed
 _MOST_WORDS = 2_000  # of all commands, each of which may name a file
@@ -40,16 +40,22 @@ class _Found:
 
 class ProjectFile:
     """``environ``: all that a program of it is given, and all that variables in it may stand for.
-    ``taken``: names of the configuration's own servers."""
+    ``taken``: names of the configuration's own servers. ``redact``: takes secrets out of what is
+    said of it."""
 
     def __init__(
-        self, folder: Path, trusts: Trusts, environ: Mapping[str, str], taken: Collection[str]
+        self,
+        folder: Path,
+        trusts: Trusts,
+        environ: Mapping[str, str],
+        taken: Collection[str],
+        redact: Callable[[str], str],
     ) -> None:
         self._folder = folder
         self._trusts = trusts
         self._environ = environ
         self._taken = taken
-        # sizes and digests of files, with their stamps
+        self._redact = redact
 
     async def candidates(self) -> list[Candidate]:
         """What waits to be trusted. Raises StoreError."""
@@ -64,16 +70,11 @@ class ProjectFile:
 
     def _may(self, found: _Found) -> str:
         """What it would start and ask, and which of that lies in the project."""
-        runs = [f"{one.name}: {shown(one, self._environ)}" for one in found.endpoints]
-        cut = [line if len(line) <= _CUT else f"{line[:_CUT]}…" for line in runs[:_SHOWN]]
-        if len(runs) > _SHOWN:
-            cut.append(f"and {len(runs) - _SHOWN} more, which the file names")
-        theirs = "no file of the project is part of this content"
-        if found.files:
-            names = ", ".join(map(name_shown, found.files[:_SHOWN]))
-            more = f" and {len(found.files) - _SHOWN} more" if len(found.files) > _SHOWN else ""
-            theirs = f"{names}{more} of the project are part of this content"
-        lines = (*(cut or ["none that works here"]), theirs, *found.notes[:_SHOWN])
+        runs = [f"{one.name}: {shown(one, self._environ, self._redact)}" for one in found.endpoints]
+        starts = some(runs, _CUT, ", which the file names") or ["none that works here"]
+        names = ", ".join(some([*map(name_shown, found.files)], _CUT))
+        theirs = f"{names} of the project are" if names else "no file of the project is"
+        lines = (*starts, f"{theirs} part of this content", *some(found.notes, _CUT))
         walled = "in the sandbox, with the workspace and the network"
         return f"starts programs ({walled}) and reaches servers for tools: {'; '.join(lines)}"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+import shlex
+from collections.abc import Callable, Collection, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, cast
@@ -12,6 +13,7 @@ from typing import Annotated, Any, Literal, Protocol, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from channels.record import record
+from ohmo.content import cut
 from ohmo.contracts.sandbox import Terms
 from ohmo.mcp.contract import Endpoint
 
@@ -20,6 +22,15 @@ _LONGEST = 52  # characters of a name, so that those of its tools are what every
 _NAME = re.compile(r"[A-Za-z0-9](?:_?[A-Za-z0-9-]){0,31}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}$]*))?\}")
 _ADDRESS = re.compile(r"https?://\S+")
+#: Variables that say what a program loads, starts or is set up by: ld.so(8), bash(1), git(1), and
+#: the manuals of Python, Node, npm, Perl, Ruby, Java, Go. What ends as a credential's does is none.
+_LEADS = re.compile(
+    r"(?!\w*(?:TOKEN|SECRET|PASSWORD|PASSWD|AUTH|KEY|PIN)$)"
+    r"(?:(?:LD|DYLD|GIT|NODE|NPM_CONFIG)_\w+|PYTHON\w+|\w*(?:PATH|LIB|HOME|DIR|PREFIX|PRELOAD|LOADER|STARTUP|OPTS?|OPTIONS|FLAGS|ENV"
+    r"|CONFIG|FILE|RC|SHELL|COMMAND|CMD|PROGRAM|WRAPPER|EDITOR|PAGER|BROWSER|ASKPASS))",
+    re.IGNORECASE,
+)
+_CUT = 100  # characters of the value of one
 _Line = Annotated[str, Field(max_length=8_192, pattern=r"^[^\x00\r\n]*$")]
 
 
@@ -142,14 +153,18 @@ def _endpoint(written_name: str, row: object, ground: Ground) -> Endpoint | str:
         )
 
 
-def shown(endpoint: Endpoint, given: Mapping[str, str]) -> str:
+def shown(endpoint: Endpoint, given: Mapping[str, str], redact: Callable[[str], str]) -> str:
     """What would run or be asked, for who allows it. ``given``: what every program is given; of
-    other variables only the names, and no query of an address, for those often hold secrets."""
-    more = [f"{key}=…" for key, value in (endpoint.env or {}).items() if given.get(key) != value]
+    other variables the value of those that lead it to code, else only the name, and no query of an
+    address, for those often hold secrets."""
+    own = {key: value for key, value in (endpoint.env or {}).items() if given.get(key) != value}
+    leads = sorted(filter(_LEADS.fullmatch, own))
+    more = [f"{key}={cut(redact(shlex.quote(own[key])), _CUT)}" for key in leads]
+    more += [f"{key}=…" for key in own if key not in leads]
     told = [f"with the header {key}" for key in endpoint.headers or {}]
     address, asks, _ = endpoint.url.partition("?")
     url = f"{address}?…" if asks else address
-    return " ".join([*more, *endpoint.argv] if endpoint.argv else [url, *told])
+    return redact(" ".join([*more, *endpoint.argv] if endpoint.argv else [url, *told]))
 
 
 def _filled(text: str, environ: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ from typing import Literal
 import structlog
 
 from channels.record import record
-from ohmo.content import Content, shown, stamps_of
+from ohmo.content import Content, shown, some, stamps_of
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.trust import Candidate, Trusts
 from ohmo.lifecycle import failure_of
@@ -26,7 +26,7 @@ from ohmo.plugins.manifest import BadPlugin, Plugin, read_plugin
 log = structlog.get_logger("ohmo.plugins")
 MOST = 64  # plugins of one home
 FRESH = 2.0  # seconds that a look at the folders counts
-_SHOWN, _CUT = 8, 160  # what one runs, in the line that says it, and characters of each
+_CUT = 160  # characters of what one runs
 State = Literal["trusted", "changed", "untrusted", "broken"]
 Tell = Callable[[str, str], Awaitable[object]]
 """What it is about, so that it is told once, and the words for the owner."""
@@ -77,10 +77,7 @@ class Entry:
         plugin, runs = self.plugin, self.judged.runs
         if plugin is None:
             return ""
-        lines = [line if len(line) <= _CUT else f"{line[:_CUT]}… ({len(line)} characters)"
-                 for line in runs[:_SHOWN]]  # fmt: skip
-        if len(runs) > _SHOWN:
-            lines.append(f"and {len(runs) - _SHOWN} more, which ohmo plugins list --json shows")
+        lines = some(runs, _CUT, ", which ohmo plugins list --json shows")
         hooks = ("programs of hooks without network",) if plugin.hooks else ()
         servers = ("MCP servers with the network",) if plugin.servers else ()
         if hooks or servers:

@@ -276,13 +276,11 @@ class Docker:
                 made.remove(force=True)
                 raise OSError(rest.decode("utf-8", "replace"))
             box = _Box(plan.key, name, life)
-            try:
+            with ExitStack() as held:
+                held.callback(made.remove, force=True)
+                held.callback(box.close)
                 made.start()
-            except BaseException:
-                box.close()
-                with suppress(DockerException):
-                    made.remove(force=True)
-                raise
+                held.pop_all()
         except ImageNotFound:
             how = "docker build -t ohmo-sandbox deploy/sandbox in ohmo's repository"
             how = how if self._image == IMAGE else f"docker pull {self._image}"

@@ -13,7 +13,7 @@ import sys
 import threading
 import tty
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 #: Every process of the user in the container but the asking one: kill(2) with -1.
@@ -28,8 +28,8 @@ def ask(
     """Status, what of the answer came with its head, and the connection, whose end is the end of
     the answer. ``engine``: its socket. Raises OSError."""
     text = b"" if body is None else json.dumps(body).encode()
-    made = socket.socket(socket.AF_UNIX)
-    try:
+    with ExitStack() as held:
+        made = held.enter_context(socket.socket(socket.AF_UNIX))
         made.connect(engine)
         head = f"{method} {target} HTTP/1.0\r\nHost: docker\r\nContent-Type: application/json\r\n"
         made.sendall(f"{head}Content-Length: {len(text)}\r\n\r\n".encode() + text)
@@ -39,9 +39,7 @@ def ask(
             if not more:
                 raise OSError("the container engine said nothing")
             got += more
-    except BaseException:
-        made.close()
-        raise
+        held.pop_all()
     head, _, rest = got.partition(b"\r\n\r\n")
     return int(head.split(None, 2)[1]), rest, made
 

@@ -14,13 +14,9 @@ from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
-import structlog
-
 from channels.record import record
 from ohmo.contracts.sandbox import Names
 from ohmo.shell.hosts import endpoint, is_local, written
-
-log = structlog.get_logger("ohmo.sandbox")
 
 Ip = IPv4Address | IPv6Address
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -203,7 +199,6 @@ def _told_once(tell: Callable[[str], None]) -> Callable[[str], None]:
     def once(name: str) -> None:
         if name not in told and len(told) < _MOST_TOLD:
             told.add(name)
-            log.info("cage_name_refused", name=name)
             tell(name)
 
     return once

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from channels.record import record
-from ohmo.contracts.sandbox import Backend, Cage, Launch, Names, Sandbox
+from ohmo.contracts.sandbox import Backend, Cage, Launch, Names, Sandbox, network_of
 from ohmo.contracts.tool import Opened
 from ohmo.discovery import load
 from ohmo.sandbox.places import Hiding
@@ -98,9 +98,8 @@ class Standing:
         """One line for people."""
         if self.backend != "none":
             rest = "".join(f"; not {each}" for each in self.why)
-            if self.backend != "bubblewrap":
-                rest = f"; names of the network are not told apart{rest}"
-            return f"sandbox: {self.backend}, {self.tried} ways out of it lead nowhere{rest}"
+            how = f"{self.tried} ways out of it lead nowhere{network_of(self.backend)}"
+            return f"sandbox: {self.backend}, {how}{rest}"
         if not self.fell:
             why = "; ".join(self.why) or "as sandbox.backend says"
             return f"sandbox: none, {why}: commands, hooks and MCP servers run without walls"

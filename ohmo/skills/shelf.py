@@ -13,7 +13,7 @@ from shlex import quote
 from typing import Literal
 
 from channels.record import record
-from ohmo.content import Content, digest_of, shown, stamps_of
+from ohmo.content import Content, digest_of, shown, some, stamps_of
 from ohmo.contracts.trust import Candidate, Trusts
 from ohmo.skills.folder import FILE, BadSkill, Skill, folders_in, read_skill
 
@@ -23,7 +23,6 @@ MOST_SKILLS = 200  # of one place
 FRESH = 2.0  # seconds that a look at the folders counts
 FOLDERS = 32  # that work is done in, of which is known what there was at first
 HEAD = "For such work call Skill with the name first, and follow what it says."
-_NAMED = 8  # skills of a project in the line that says what it brings
 _SHORT = 120  # characters of a description where there are too many
 Source = Literal["project", "user", "plugin", "bundled"]
 State = Literal["ready", "untrusted", "shadowed", "broken"]
@@ -164,8 +163,7 @@ class Skills:
             if one.source == "project" and one.state == "untrusted" and one.skill is not None
         ]
         if digest and theirs:
-            more = f" and {len(theirs) - _NAMED} more" if len(theirs) > _NAMED else ""
-            may = f"brings skills, which instruct the model: {', '.join(theirs[:_NAMED])}{more}"
+            may = f"brings skills, which instruct the model: {', '.join(some(theirs, _SHORT))}"
             waiting.append(Candidate("project", root, digest, root, may))
         return waiting
 

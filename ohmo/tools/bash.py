@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import structlog
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
@@ -32,6 +33,7 @@ from ohmo.tools.results import (
 )
 from ohmo.tools.workbench import Workbench
 
+log = structlog.get_logger("ohmo.sandbox")
 #: What programs say at a wall.
 AT_A_WALL = re.compile(
     rb"Read-only file system|ermission denied|No such file|not permitted|[Nn]etwork|[Rr]esolv"
@@ -174,9 +176,9 @@ class Bash(PydanticTool):
         if refused:
             names = ", ".join(list(refused)[:_MOST_REFUSED])
             text += f"\n[not reached, because nobody opened it to this command: {names}; {_OPENED}]"
-        text = blotted(text, context)
-        result = error_result if ended.code != 0 else text_result
-        return result(context, text, spill=ended.spill)
+        made = error_result if ended.code != 0 else text_result
+        output = made(context, blotted(text, context), spill=ended.spill)
+        return replace(output, result=replace(output.result, unreached=tuple(refused)))
 
     async def ended(
         self,
@@ -245,7 +247,13 @@ class Bash(PydanticTool):
             raise ToolError("it needs the network, and what allowed it names nothing that does")
         own = tuple(root / page for page in pages_of(context))
         cage = await walls.cage(context.cwd, own, writes, opened=opened)
-        told = cage and replace(cage, names=replace(cage.names, refused=refused))
+
+        def closed(name: str) -> None:
+            whose = {"person": context.person, "thread": context.thread, "session": context.session}
+            log.info("cage_name_refused", name=name, turn=context.turn, call=context.call, **whose)
+            refused(name)
+
+        told = cage and replace(cage, names=replace(cage.names, refused=closed))
         return replace(order, cage=told)
 
     def _order(self, arguments: BashInput, context: CallContext, seconds: float | None) -> Command:

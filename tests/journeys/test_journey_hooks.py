@@ -16,6 +16,7 @@ import yaml
 from ohmo.engine.inquiry import STEPS
 from tests.faults.daemon import until
 from tests.journeys.at_keyboard import Keyboard, keyboard
+from tests.parts import skip_without, there
 from tests.platforms.model.script import Asked, Call, Turn
 from tests.platforms.model.server import ModelServer
 from tests.programs import run_process
@@ -88,6 +89,38 @@ async def test_hooks_that_block_rewrite_hang_flood_fork_and_print_half_a_line(
         await until("the end of the turn is told", heard)
 
 
+async def test_a_hook_that_asks_is_not_asked_again_after_a_kill_when_the_person_answered(
+    tmp_path: Path,
+) -> None:
+    asks = "open('counted', 'a').write('x'); print('{\"decision\": \"ask\", \"reason\": \"big\"}')"
+    server = ModelServer([Turn(calls=(Call("Bash", {"command": "touch made"}),)), Turn(text="ok")])
+    rules = {"allow": ["Bash"]}
+    async with keyboard(tmp_path, server, running=False, permissions=rules) as home:
+        write(home, hook("asks", asks, timeout=20))
+        await home.daemon.start()
+        await home.daemon.call("POST", "/api/v1/messages", {"text": "go"})
+        found: list[Any] = []
+
+        async def waits() -> bool:
+            found[:] = (await home.daemon.call("GET", "/api/v1/approvals"))[1]["approvals"]
+            return bool(found)
+
+        await until("the question is open", waits)
+        assert "asks: big" in str(found)
+        await home.daemon.kill()
+        await home.daemon.start()
+        path = f"/api/v1/approvals/{found[0]['ask']['id']}"
+        status, _ = await home.daemon.call("POST", path, {"verdict": "allowed", "scope": "once"})
+        assert status < 300
+
+        async def over() -> bool:
+            return len(server.asked) == 2
+
+        await until("it went on", over)
+        assert (home.work / "made").exists()
+        assert (home.work / "counted").read_text() == "x"
+
+
 async def test_a_half_written_file_during_a_turn_keeps_the_old_hooks_and_a_whole_one_counts_at_once(
     tmp_path: Path,
 ) -> None:
@@ -157,7 +190,7 @@ async def test_hooks_of_a_project_are_asked_once_exactly_they_are_allowed(tmp_pa
         script.write_text("#!/bin/sh\nexit 0 # changed\n")
         assert not await refused()
         assert "nobody allowed what is there" in (await home.ohmo("doctor")).out
-        assert (await home.ohmo("trust", "allow", "hook", str(home.work))).code == 0
+        assert (await home.ohmo("trust", "allow", "hook", ".")).code == 0  # in that folder
         assert (await home.ohmo("trust", "revoke", "hook", str(home.work))).code == 0
         (home.work / "began").unlink()
         assert not await refused()
@@ -392,3 +425,38 @@ async def test_hooks_of_another_folder_are_shown_before_they_are_allowed(tmp_pat
         assert allowed.code == 0
         listed = json.loads((await home.ohmo("trust", "list", "--json")).out)
         assert [one["name"] for one in listed["trusts"]] == [str(other)]
+
+
+@pytest.mark.needs("linux")
+async def test_what_wants_to_write_into_the_home_or_to_ask_ohmo_fails_until_its_walls_are_opened(
+    tmp_path: Path,
+) -> None:
+    if not there("bwrap"):
+        skip_without("bwrap")
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    writes = f"echo x >> {kept}/log"
+    asks = f"{sys.executable} -m ohmo status --json > status.json"
+
+    async def says() -> dict[str, Any]:
+        said = await home.ohmo("hooks", "test", "turn_end", "--json")
+        return {row["name"]: row for row in json.loads(said.out)}
+
+    async with keyboard(tmp_path, ModelServer()) as home:
+        imported = {"Stop": [{"hooks": [{"type": "command", "command": writes}]}]}
+        (home.home / "hooks.yaml").write_text(yaml.safe_dump({"hooks": imported}))
+        (why,) = [row["why"] for row in (await says()).values()]
+        assert f"cannot create {kept}/log" in why
+        assert "it ran in the sandbox: docs/hooks.md says how it is opened" in why
+        assert not (kept / "log").exists()
+        of = {"on": "turn_end", "timeout": 20}
+        opened = {"name": "writes", "command": writes, "sandbox": {"write": [str(kept)]}} | of
+        write(home, opened, {"name": "walled", "command": asks} | of)
+        said = await says()
+        assert said["writes"]["why"] == ""
+        assert (kept / "log").read_text() == "x\n"
+        assert "ohmo: cannot reach" in said["walled"]["why"]
+        assert "it ran in the sandbox" in said["walled"]["why"]
+        write(home, {"name": "free", "command": asks, "sandbox": "off"} | of)
+        assert (await says())["free"]["why"] == ""
+        assert json.loads((home.work / "status.json").read_text())["ready"]

@@ -139,7 +139,8 @@ async def test_servers_of_a_project_wait_for_trust_and_ask_again_when_a_byte_cha
     server = ModelServer()
     state = tmp_path / "work" / "shop" / "state"
     state.parent.mkdir(parents=True)
-    row = program(state.parent) | {"env": {"PLACE": "${HOME}/shop", "MODE": "${MODE:-plain}"}}
+    env = {"NODE_OPTIONS": "--require ./pre.js", "MODE": "${MODE:-plain}", "SHOP_PIN": "4711"}
+    row = program(state.parent) | {"env": {"PLACE": "${HOME}/shop"} | env}
     bad = {"secret": {"command": "true", "env": {"K": "${KEY}"}}, "two": {"command": "a", "url": 3}}
     async with keyboard(tmp_path, server, running=False) as home:
         file = home.work / ".mcp.json"
@@ -151,6 +152,7 @@ async def test_servers_of_a_project_wait_for_trust_and_ask_again_when_a_byte_cha
         assert f"{file} does not count: read it, then: ohmo trust allow mcp" in waits.err
         listed = (await home.ohmo("trust", "list")).out
         assert f"mcp {home.work} waits: it starts programs" in listed
+        assert "shop: NODE_OPTIONS='--require ./pre.js' PLACE=… MODE=… SHOP_PIN=… " in listed
         assert (await home.ohmo("-p", "hi")).code == 0
         assert "mcp__" not in server.asked[0].raw.decode()
 

@@ -68,6 +68,11 @@ async def with_a_site(
         rerouted = f"93.184.215.14:80={site.make_url('').port}"
         home.daemon.environ.update({"LD_PRELOAD": str(library), "OHMO_REROUTED": rerouted})
         await home.daemon.start()
+
+        async def tried() -> bool:
+            return (await home.daemon.call("GET", "/api/v1/status"))[1]["sandbox"] == "bubblewrap"
+
+        await until("the walls are known", tried)
         yield home, came
 
 
@@ -99,15 +104,26 @@ async def test_a_name_is_asked_about_and_what_was_not_named_is_refused_until_it_
     )
     async with with_a_site(tmp_path, server) as (home, came):
         (home.work / "get.sh").write_text(script)
-        await home.daemon.call("POST", "/api/v1/messages", {"text": "go"})
+        _, said = await home.daemon.call("POST", "/api/v1/messages", {"text": "go"})
         card = await answered(home, server, "once", 2)
         assert f"[with the network: {NAME}]" in card
         first = result(server.asked[1])
         assert "hello" in first
         assert f"nobody opened it to this command: {OTHER}:80; call it again" in first
-        card = await answered(home, server, "once", 3)
-        assert f"[with the network: {NAME}, {OTHER}]" in card
+        wider = await answered(home, server, "once", 3)
+        assert f"[with the network: {NAME}, {OTHER}]" in wider
         assert OTHER not in result(server.asked[2])
+        again = await home.ohmo("-p", f"/why {said['seq']}", "--resume", said["thread"])
+        assert f"allowed by approval: once; nobody opened `{OTHER}:80` to it\n" in again.out
+        (line,) = [
+            json.loads(each)
+            for each in home.daemon.log.splitlines()
+            if '"cage_name_refused"' in each
+        ]
+        assert (line["name"], line["thread"]) == (f"{OTHER}:80", said["thread"])
+        assert not [each for each in ("turn", "call") if line[each] not in card], line
+        assert line["person"]
+        assert line["session"]
     assert came == [f"{NAME}/one", f"{NAME}/one"]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.faults.daemon import until
 from tests.journeys.at_keyboard import Keyboard, heard, keyboard
-from tests.platforms.model.script import Turn
+from tests.platforms.model.script import Call, Turn
 from tests.platforms.model.server import ModelServer
 
 pytestmark = pytest.mark.timeout(240)
@@ -148,3 +148,20 @@ async def test_json_says_what_the_prompt_used_and_cost(tmp_path: Path) -> None:
         # of gpt-5, per token
         cost = (used["input"] * 1.25 + used["cached"] * 0.125 + used["output"] * 10) / 1e6
         assert found["cost_usd"] == pytest.approx(cost, abs=1e-6)
+
+
+@BOTH
+async def test_a_shell_reads_the_models_words_unchanged_and_those_of_the_house_without_escapes(
+    tmp_path: Path, running: bool
+) -> None:
+    words = "a\\_b \\* `c\\*` 1\\. \\\\ <x> [y](z)"
+    call = Call("Bash", {"command": "rm a_b.txt"})
+    server = ModelServer([Turn(calls=(call,)), Turn(text=words)])
+    rules = {"deny": ["Bash(rm *)"]}
+    async with keyboard(tmp_path, server, running=running, permissions=rules) as home:
+        said = await home.ohmo("-p", "hello")
+        assert (said.code, said.out) == (0, f"{words}\n")
+        why = await home.ohmo("--continue", "-p", "/why")
+        assert "- `Bash`: refused by policy. Not allowed (deny: Bash(rm *))" in why.out
+        as_json = await home.ohmo("--continue", "-p", "/why", "--output", "json")
+        assert "Bash(rm \\*)" in json.loads(as_json.out)["text"]

@@ -135,6 +135,29 @@ async def test_a_card_whose_bytes_changed_trusts_nothing_and_a_new_one_asks(
 
 
 @pytest.mark.parametrize("on", BUTTONS)
+async def test_a_card_about_what_keeps_changing_says_so_where_it_stands(
+    stage: Stage, on: str
+) -> None:
+    async with stage(on) as scene:
+        await with_owner(scene, on)
+        plugin(scene.daemon.home)
+        first = await card(scene, on, "shop")
+        plugin(scene.daemon.home, "Weigh it!")
+        edited = await card(scene, on, "It is another by now")
+        assert edited.id == first.id
+        assert await count(scene, on) == 1
+        await scene.rigs[on].presses(edited.id, edited.choices[0])
+        gone = await settled(scene, on, "this trusts nothing")
+        assert "It is another by now" not in gone.text
+        second = await card(scene, on, "shop")
+        assert await trusted(scene, "shop") == []
+        await scene.rigs[on].presses(second.id, second.choices[0])
+        await settled(scene, on, "Trusted by")
+        (digest,) = await trusted(scene, "shop")
+        assert digest[:12] in second.text
+
+
+@pytest.mark.parametrize("on", BUTTONS)
 async def test_nobody_but_owner_and_admin_answers_a_card(stage: Stage, on: str) -> None:
     async with stage(on) as scene:
         await with_owner(scene, on, "group")

@@ -17,7 +17,8 @@ import pytest
 
 import ohmo.approvals.trust_cards
 from channels.contract import Address, ChatId
-from ohmo.approvals.trust_cards import MOST, SETTLED, TrustCards, parse_trust
+from ohmo.approvals.trust_cards import MOST, SETTLED, TrustCards
+from ohmo.approvals.trust_wording import parse_trust
 from ohmo.approvals.trusting import TrustDesk
 from ohmo.contracts.mcp import McpServers, ServerReport
 from ohmo.contracts.trust import Candidate
@@ -119,9 +120,10 @@ class Rig:
         found = [
             row.row
             for row in (one.row for one in self.store.tables.posts.values())
-            if row.row.outbound.choices
+            if row.row.kind == "message"
         ]
-        ends = {one.row.row.target for one in self.store.tables.posts.values()}
+        posts = [one.row.row for one in self.store.tables.posts.values()]
+        ends = {row.target for row in posts if not row.outbound.choices}
         (card,) = [row for row in found if row.id not in ends]
         return card.id
 
@@ -175,8 +177,14 @@ async def test_what_keeps_changing_is_one_card_that_trusts_nothing(rig: Rig) -> 
     for digest in "abcdef":
         rig.has(digest)
         await rig.look()
-    (text,) = rig.texts()
+    text, edited = rig.texts()  # which says so, once, and stays open
     assert "content `aaaaaaaaaaaa`" in text
+    assert (
+        edited
+        == f"{text}\n\n_It is another by now: **Trust** trusts nothing and asks anew, with what it is then._"
+    )
+    posts = [found.row.row for found in rig.store.tables.posts.values()]
+    assert posts[0].outbound.choices == posts[1].outbound.choices != ()
     rig.there = []
     await rig.look()
     rig.has("b")  # taken away and put back is no way round it

@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 
 from channels.payloads import clean
 from channels.split import split_markdown
-from channels.text import parse, plain, quote_growing, quote_thinking, without_thinking
+from channels.text import (
+    code_span,
+    literal,
+    parse,
+    plain,
+    quote_growing,
+    quote_thinking,
+    unescaped,
+    without_thinking,
+)
 
 FAMILY = "👨\u200d👩\u200d👧\u200d👦"
 PROSE = st.text(
@@ -345,3 +354,10 @@ def test_what_is_shown_of_an_answer_that_grows_is_never_taken_back(whole: str) -
         later.startswith(earlier)
         for earlier, later in itertools.pairwise([*shown, quote_thinking(whole)])
     ), shown
+
+
+@given(st.text(), st.text())
+def test_what_was_made_literal_is_read_as_it_was_and_code_stays(words: str, code: str) -> None:
+    assert unescaped(literal(words)) == words
+    shown = code_span(code)
+    assert unescaped(f"{literal(words)} {shown}") == f"{words} {shown}"

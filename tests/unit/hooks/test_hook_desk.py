@@ -30,7 +30,7 @@ from ohmo.hooks.answer import Raw, read
 from ohmo.hooks.desk import WAITING, HookDesk, Present, say
 from ohmo.hooks.files import HookFiles
 from ohmo.hooks.hook import Hook, Program
-from ohmo.hooks.plugin import hooks_in
+from ohmo.hooks.project import hooks_in
 
 CALL = ToolCall("t.1", "Bash", {"command": "ls"}, "")
 
@@ -83,7 +83,11 @@ class Room:
             Asking(self._ask, ("small", "large"), self._inquire),
         )
         self.desk = HookDesk(
-            self.files, self.acting, self._present, lambda text: text.replace("t0k", "[redacted]")
+            self.files,
+            self.acting,
+            self._present,
+            lambda text: text.replace("t0k", "[redacted]"),
+            self.home / "state" / "hooks",
         )
 
     def write(self, *hooks: dict[str, Any]) -> None:
@@ -381,7 +385,7 @@ async def test_a_prompt_asks_the_smallest_model_once_filled_and_paid_by_the_turn
 async def test_a_call_that_may_go_on_is_asked_about_once_until_it_the_hooks_or_the_mode_is_another(
     tmp_path: Path,
 ) -> None:
-    """As when a person was asked meanwhile; a block is nothing to rely on."""
+    """As when a person was asked meanwhile, also in another life; a block is nothing to rely on."""
     count = f"open({str(tmp_path / 'count')!r}, 'a').write('x'); print('{{}}')"
     room = Room(tmp_path, python(count))
 
@@ -391,6 +395,8 @@ async def test_a_call_that_may_go_on_is_asked_about_once_until_it_the_hooks_or_t
         return len((tmp_path / "count").read_text()) - before
 
     assert [await asked(), await asked()] == [1, 0]
+    room = Room(tmp_path)
+    assert await asked() == 0
     assert await asked(mode="plan") == 1
     assert await asked(call=ToolCall("t.1", "Bash", {"command": "ls -l"}, "")) == 1
     assert await asked(call=ToolCall("t.2", "Bash", {"command": "ls"}, "")) == 1
@@ -399,6 +405,14 @@ async def test_a_call_that_may_go_on_is_asked_about_once_until_it_the_hooks_or_t
         1,
         0,
     ]
+    for file in (kept := room.home / "state" / "hooks").iterdir():
+        file.write_text('{"block": ')
+    assert await asked(call=ToolCall("t.2", "Bash", {"command": "ls"}, "")) == 1
+    for number in range(600):
+        (kept / f"{number}.json").touch()
+    assert await asked(call=ToolCall("t.3", "Bash", {"command": "ls"}, "")) == 1
+    assert len(list(kept.iterdir())) == 256
+    assert await asked(call=ToolCall("t.3", "Bash", {"command": "ls"}, "")) == 0
     room.write(python(f"{count}; import sys; sys.exit(2)"))
     assert [await asked(), await asked()] == [1, 1]
 

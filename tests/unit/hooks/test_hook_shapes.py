@@ -15,8 +15,7 @@ from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.sandbox import Terms
 from ohmo.hooks.hook import Endpoint, Program, Prompt
 from ohmo.hooks.matching import fits, names
-from ohmo.hooks.plugin import hooks_in
-from ohmo.hooks.project import Projects, read_file
+from ohmo.hooks.project import Projects, hooks_in, read_file
 from ohmo.hooks.shapes import read
 
 SETTINGS = "settings.json"

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -166,3 +166,31 @@ async def test_the_warden_ends_it_when_the_daemon_is_gone(tmp_path: Path) -> Non
     async with asyncio.timeout(10):
         assert await warden.wait() == 128 + signal.SIGKILL
     assert not any(Path(f"/proc/{pid}").exists() for pid in below)
+
+
+async def test_no_descriptor_of_the_daemon_is_inherited_however_many_are_open(
+    ground: Ground,
+) -> None:
+    """What it passes to those between itself and the server has high numbers then."""
+    script = """
+import os
+found = []
+for fd in range(1 << 12):
+    try:
+        os.fstat(fd)
+        found.append(fd)
+    except OSError:
+        pass
+open("fds", "w").write(repr(found))
+"""
+    told = ground.work / "fds"
+    with ExitStack() as held:
+        for _ in range(400):
+            fd = os.open("/dev/null", os.O_RDONLY)
+            held.callback(os.close, fd)
+            os.set_inheritable(fd, True)
+        async with program(ground.endpoint("-c", script), Complaints()):
+            async with asyncio.timeout(40):
+                while not told.exists() or not told.read_text():
+                    await asyncio.sleep(0.05)
+    assert told.read_text() == "[0, 1, 2]"

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ohmo.contracts.trust import Kind, Trust
+from ohmo.logs.redaction import Redactor
 from ohmo.mcp.project import ProjectFile
 from ohmo.mcp.written import Look
 
@@ -55,7 +56,7 @@ class Allowing:
 
 
 def project(folder: Path, trusts: Allowing) -> ProjectFile:
-    return ProjectFile(folder, trusts, ENVIRON, {"mine"})
+    return ProjectFile(folder, trusts, ENVIRON, {"mine"}, Redactor(lambda: (SECRET,)).text)
 
 
 def read(folder: Path, row: Any, name: str = "x") -> Look:
@@ -251,6 +252,29 @@ async def test_values_of_variables_and_queries_are_not_told(tmp_path: Path) -> N
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"x": row}}))
     (found,) = await project(tmp_path, Allowing()).candidates()
     assert "x: https://x.example/mcp?…;" in found.may
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("LD_PRELOAD", "LD_LIBRARY_PATH", "NODE_OPTIONS", "PYTHONPATH", "PYTHONSTARTUP", "PATH"),
+        *("BASH_ENV", "ENV", "PERL5LIB", "PERL5OPT", "RUBYOPT", "GIT_SSH_COMMAND", "GIT_CONFIG"),
+        *("GIT_CONFIG_VALUE_0", "npm_config_script_shell", "JAVA_TOOL_OPTIONS", "GOFLAGS"),
+        *("SSH_ASKPASS", "EDITOR", "LESSOPEN_CMD", "CLASSPATH", "GCONV_PATH", "DOCKER_CONFIG"),
+    ],
+)
+async def test_what_leads_a_program_to_code_is_told_with_its_value_but_no_secret(
+    tmp_path: Path, name: str
+) -> None:
+    token = "ghp_" + "a1B2" * 9
+    env = {"GIT_TOKEN": "swordfish", name: f"./a b.so {SECRET} {token}", "Z_PATH": "/z" * 200}
+    row = {"command": "sh", "env": env}
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"x": row}}))
+    (found,) = await project(tmp_path, Allowing()).candidates()
+    assert f"{name}='./a b.so ******** ********'" in found.may
+    assert "GIT_TOKEN=… sh;" in found.may
+    assert "Z_PATH=/z/z" in found.may
+    assert "(400 characters)" in found.may
 
 
 async def test_one_byte_more_is_another_content(tmp_path: Path) -> None:

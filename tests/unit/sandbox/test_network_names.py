@@ -8,13 +8,14 @@ import os
 import socket
 import sys
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 
+from ohmo.contracts.sandbox import Names as Cages
 from ohmo.contracts.tool import Opened
 from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE
 from ohmo.processes.job import Command, JobEnded, ProcessRunner, child_environment
@@ -24,6 +25,7 @@ from ohmo.shell.hosts import written
 from tests.parts import skip_without, there
 
 pytestmark = [pytest.mark.needs("linux"), pytest.mark.timeout(120)]
+OPEN = Path("/proc/self/fd")
 PUBLIC = ip_address("127.0.0.2")  # stands for the internet, where the servers of these tests are
 # Says bytes to the proxy, or to any address, and prints what comes back.
 SAY = """
@@ -347,10 +349,10 @@ async def test_many_connections_hold_up_nobody_but_their_own_cage(tmp_path: Path
     async def watch() -> None:
         nonlocal most
         while True:
-            most = max(most, len(os.listdir("/proc/self/fd")))  # noqa: PTH208
+            most = max(most, len(list(OPEN.iterdir())))
             await asyncio.sleep(0.01)
 
-    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    before = len(list(OPEN.iterdir()))
     flood = (
         "held = []\n"
         "for _ in range(2000):\n"
@@ -372,7 +374,7 @@ async def test_many_connections_hold_up_nobody_but_their_own_cage(tmp_path: Path
     watching.cancel()
     assert most - before < 200
     for _ in range(100):
-        if len(os.listdir("/proc/self/fd")) <= before + 4:  # noqa: PTH208
+        if len(list(OPEN.iterdir())) <= before + 4:
             return
         await asyncio.sleep(0.05)
     pytest.fail("what the cage had open is still open here")
@@ -388,3 +390,40 @@ async def test_the_command_is_as_without_a_proxy(tmp_path: Path) -> None:
     ended = await inside.run(serve, ["a.org"])
     assert b"say.py" in ended.output.out.head
     assert inside.refused == []
+
+
+@pytest.mark.parametrize("what", ["file", "pipe", "unix", "unheard", "bound", "several", "nothing"])
+async def test_what_is_handed_out_and_is_no_listener_is_closed_and_never_served(what: str) -> None:
+    """Over the door a cage could send anything; nothing of it stays open in the daemon."""
+    names = Names({})
+    with ExitStack() as held:
+        read, write = os.pipe()
+        held.callback(os.close, write)
+        held.callback(os.close, read)
+        plain = held.enter_context(socket.socket())
+        bound = held.enter_context(socket.socket())
+        bound.bind(("127.0.0.1", 0))
+        unix = held.enter_context(socket.socket(socket.AF_UNIX))
+        listeners = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in "ab"]
+        null = os.open("/dev/null", os.O_RDONLY)
+        held.callback(os.close, null)
+        sent = {
+            "file": [null],
+            "pipe": [read],
+            "unix": [unix.fileno()],
+            "unheard": [plain.fileno()],
+            "bound": [bound.fileno()],
+            "several": [each.fileno() for each in listeners],
+            "nothing": [],
+        }[what]
+        before = len(list(OPEN.iterdir()))
+        async with Proxy(names, reachable).door(Cages()) as door:
+            way = socket.socket(fileno=os.dup(door))
+            socket.send_fds(way, [b"x"], sent)
+            way.close()
+            (serving,) = [one for one in asyncio.all_tasks() if one.get_name() == "sandbox-proxy"]
+            await asyncio.wait_for(asyncio.wait([serving]), 10)
+            assert serving.exception() is None
+            assert len(list(OPEN.iterdir())) == before + 2  # the two ends of the door
+        assert len(list(OPEN.iterdir())) == before
+    assert names.asked == []
