@@ -183,7 +183,7 @@ class TrustCards:
             note = card.became(rows, waiting)
             if note == GONE and card.still(waiting) and self._just_asked(card.about):
                 if row is not None:  # it keeps changing, and the card stays and says so
-                    await self._store.post([card.outdated(row)])
+                    await self._store.post([card.outdated(row.row.outbound)])
                 continue
             await self._settle(card, note)
         for one in together(waiting):

@@ -11,7 +11,7 @@ from channels.text import code_span
 from ohmo.ambient import derived
 from ohmo.approvals.cards import TTL
 from ohmo.content import one_line
-from ohmo.contracts.outbox import OutRow, PostRow
+from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.trust import SETTINGS, Candidate, Kind, Trust
 
 _TRUST, _LEAVE = "trust:", "leave:"  # begin the values of its buttons
@@ -98,9 +98,8 @@ class Card:
         said = Outbound(place, text, choices=buttons, card=True, hint=Hint.TRUST)
         return PostRow(self.id, "message", said, ttl=TTL)
 
-    def outdated(self, row: OutRow) -> PostRow:
+    def outdated(self, said: Outbound) -> PostRow:
         """Takes its place while it stays open and its content is another again and again."""
-        said = row.row.outbound
         said = replace(said, text=f"{said.text}\n\n_{_OTHER}_", files=(), replaces=())
         return PostRow(derived("trust-outdated", self.id), "edit", said, target=self.id)
 
