@@ -69,9 +69,8 @@ class HooksOnDemand:
     async def before(self, what: Hooked) -> HookWord:
         return await self._now().before(what)
 
-    def observe(self, what: Hooked) -> None:
-        if not self.none_in(what.cwd):
-            self._now().observe(what)
+    async def after(self, what: Hooked) -> Sequence[str]:
+        return await self._now().after(what)
 
     def hear(self, thread: str, event: Event) -> None:
         self._now().hear(thread, event)

@@ -96,8 +96,9 @@ class Hooks(Protocol):
         """Once for each call, before it is judged. Raises nothing: what fails is a block."""
         ...
 
-    def observe(self, what: Hooked) -> None:
-        """Never waits; when too many wait it is dropped, and counted."""
+    async def after(self, what: Hooked) -> Sequence[str]:
+        """Once for each call that was run: what the model is told beside its result, each line
+        with who says it."""
         ...
 
 

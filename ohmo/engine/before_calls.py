@@ -1,5 +1,5 @@
 """The hooks of a step: asked about all its calls before any of them is judged, because which waits
-for which is known by what they will touch."""
+for which is known by what they will touch; and about each when it has run."""
 
 from __future__ import annotations
 
@@ -40,6 +40,10 @@ class Asked:
             why = f"the arguments it wrote do not fit: {prepared.why}"
             return replace(prepared, layer=Layer.HOOK, why=f"Not allowed (hook {word.by}): {why}")
         return prepared
+
+    def told(self, lines: Sequence[str]) -> Asked:
+        """And what they say of it when it has run."""
+        return replace(self, word=replace(self.word, context=(*self.word.context, *lines)))
 
     def allowed(self, layer: str) -> str:
         """By what it was allowed, and which agents looked at it before."""
@@ -104,6 +108,19 @@ async def _word(hooks: Hooks, what: Hooked) -> HookWord:
     if error is not None:
         return HookWord(f"they cannot be asked ({type(error).__name__}: {error})", by="(all)")
     return words[0]
+
+
+async def told_after(hooks: Hooks, what: Hooked) -> Sequence[str]:
+    """The call has been run: nothing that a hook does takes its result away."""
+    lines: list[str] = []
+
+    async def tell() -> None:
+        lines.extend(await hooks.after(what))
+
+    error = await failure_of(tell())
+    if error is not None:
+        lines.append(f"(all): they cannot be asked ({type(error).__name__}: {error})")
+    return lines
 
 
 def hooked(event: HookEvent, call: ToolCall, context: CallContext) -> Hooked:

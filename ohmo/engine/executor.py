@@ -43,7 +43,7 @@ from ohmo.contracts.tool import (
     ToolOutput,
     Verdict,
 )
-from ohmo.engine.before_calls import Asked, ask_hooks, hooked
+from ohmo.engine.before_calls import Asked, ask_hooks, hooked, told_after
 from ohmo.engine.concurrency import Emit, Order, merged
 from ohmo.engine.preparing import Prepared, Refusal, prepare
 
@@ -295,11 +295,12 @@ class Executor:
                 output = _error(prepared.call, why, taint=words_of((name,)))
             self._failpoint("tool.after")
             seconds = time.monotonic() - began
-        result = await call.end(output)
-        if self._hooks is not None:
+        if self._hooks is not None and not self._hooks.none_in(context.cwd):
             what = hooked("post_tool_use", prepared.call, context)
-            approved = call.approved
-            self._hooks.observe(replace(what, result=result, approved=approved, seconds=seconds))
+            shown = replace(output.result, text=self._redact(output.result.text))
+            what = replace(what, result=shown, approved=call.approved, seconds=seconds)
+            call.asked = call.asked.told(await told_after(self._hooks, what))
+        await call.end(output)
 
     async def _kept(self, context: CallContext, footprint: Footprint) -> Sequence[str]:
         try:

@@ -65,22 +65,22 @@ class _Garbage(Exception):
 
 
 def read(hook: Hook, event: HookEvent, raw: Raw) -> Said:
-    """Only before a tool anything of it counts; else what it wants is a finding."""
-    said = _read(hook, raw)
+    """All of it counts before a tool; after one only what it says about it, also why it would
+    block. What it wants beyond is a finding."""
     if event == "pre_tool_use" and hook.may_block:
-        return said
+        return _read(hook, raw)
+    said = _read(replace(hook, dialect="claude"), raw) if hook.strict else _read(hook, raw)
     findings = list(said.findings)
-    if said.block and not _trouble_of(hook, raw):
+    if said.ask or said.arguments is not None:
+        findings.append(f"its question or arguments do not count: {event} changes nothing")
+    if event == "post_tool_use" and hook.may_block:
+        words = "\n".join(filter(None, (said.block, said.context)))
+        return Said(hook.name, context=words, findings=tuple(findings))
+    if said.block:
         findings.append(f"it wants to block ({said.block}); {event} is only observed")
-    elif said.block:
-        findings.append(said.block)
-    if said.ask or said.arguments is not None or said.context:
-        findings.append(f"its question, arguments or context do not count: {event} is observed")
+    if said.context:
+        findings.append(f"its context does not count: {event} is only observed")
     return Said(hook.name, findings=tuple(findings))
-
-
-def _trouble_of(hook: Hook, raw: Raw) -> bool:
-    return bool(raw.problem) or raw.code not in (0, 2) or isinstance(hook.action, Prompt)
 
 
 def _read(hook: Hook, raw: Raw) -> Said:

@@ -119,7 +119,23 @@ class HookDesk:
             word = replace(word, looked=(*word.looked, *looked))
         return word
 
+    async def after(self, what: Hooked) -> Sequence[str]:
+        """All at once; what they say is in the order of their files. Those that are only told wait
+        with the other observers."""
+        standing = await self._files.of(what.cwd)
+        concerned = [hook for hook in standing.hooks if concerns(hook, what)]
+        if any(not hook.may_block for hook in concerned):
+            self.observe(what)
+        asked = [hook for hook in concerned if hook.may_block]
+        async with asyncio.TaskGroup() as group:
+            said = [group.create_task(say(self._acting, hook, what)) for hook in asked]
+        for hook, task in zip(asked, said, strict=True):
+            self._tell(hook, task.result())
+        spoken = [task.result() for task in said if task.result().context]
+        return [f"{one.hook}: {self._redact(one.context)}" for one in spoken]
+
     def observe(self, what: Hooked) -> None:
+        """Never waits; when too many wait it is dropped, and counted."""
         try:
             self._waiting.put_nowait(what)
         except asyncio.QueueFull:
@@ -189,7 +205,11 @@ class HookDesk:
 
     async def _observed(self, what: Hooked) -> None:
         standing = await self._files.of(what.cwd)
-        concerned = [hook for hook in standing.hooks if concerns(hook, what)]
+        concerned = [
+            hook
+            for hook in standing.hooks
+            if concerns(hook, what) and not (hook.may_block and what.event == "post_tool_use")
+        ]
 
         async def one(hook: Hook) -> None:
             self._tell(hook, await say(self._acting, hook, what))

@@ -225,6 +225,26 @@ async def test_a_hook_about_turns_counts_once_it_is_written_and_a_strange_projec
         assert (home.work / "made").exists()
 
 
+async def test_a_published_linter_after_an_edit_is_heard_by_the_model(tmp_path: Path) -> None:
+    write_it = Call("Write", {"file_path": "a.py", "content": "x=1"})
+    server = ModelServer([Turn(calls=(write_it,)), Turn(text="mended")])
+    async with keyboard(tmp_path, server, running=False) as home:
+        line = (
+            "jq -r .tool_input.file_path | xargs -I{} sh -c 'echo {}: E225 >&2; exit 2' || exit 2"
+        )
+        handler = {"type": "command", "command": line}
+        published = {"hooks": {"PostToolUse": [{"matcher": "Write|Edit", "hooks": [handler]}]}}
+        (home.home / "hooks.yaml").write_text(json.dumps(published))
+        await home.daemon.start()
+        said = await home.ohmo("-p", "write it", "--allow", "Write")
+        assert said.out.strip() == "mended", said.err
+        (got,) = results(server.asked[1])
+        assert "a.py: E225" in got
+        assert "A hook says" in got
+        why = await home.ohmo("--continue", "-p", "/why")
+        assert "hook:" in why.out
+
+
 def agent(name: str, **more: Any) -> dict[str, Any]:
     about = {"type": "agent", "prompt": "May this be done? policy.md says it. $ARGUMENTS"}
     return {"name": name, "on": "pre_tool_use", **about, **more}

@@ -4,7 +4,7 @@ are the arguments as they were rewritten."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ class Answering:
     def __init__(self, *words: HookWord | Exception) -> None:
         self.words = list(words)
         self.observed: list[Hooked] = []
+        self.fails: Exception | None = None
 
     def none_in(self, _: Path) -> bool:
         return False
@@ -41,8 +42,11 @@ class Answering:
             raise word
         return word
 
-    def observe(self, what: Hooked) -> None:
+    async def after(self, what: Hooked) -> Sequence[str]:
         self.observed.append(what)
+        if self.fails is not None:
+            raise self.fails
+        return ["h: it is long"]
 
 
 class Asking:
@@ -168,9 +172,21 @@ async def test_what_a_hook_tells_the_model_stands_beside_the_result_and_is_forei
     async for _ in executor.execute("t", [opened()], ledger, LoopGuard()):  # type: ignore[arg-type]
         pass
     (result,) = ledger.results
-    assert result.text == "fine\n\n(A hook says: lint: two spaces)"
-    assert result.taint == ("hook:lint",)
-    assert hooks.observed[0].result == result
+    assert result.text == "fine\n\n(A hook says: lint: two spaces)\n(A hook says: h: it is long)"
+    assert result.taint == ("hook:lint", "hook:h")
+    assert hooks.observed[0].result == replace(result, text="fine", taint=())
+
+
+async def test_a_call_that_was_run_keeps_its_result_whatever_becomes_of_its_hooks() -> None:
+    ledger, hooks = Notebook(), Answering(HookWord())
+    hooks.fails = RuntimeError("broken")
+    gate = LayeredGate(lambda _: [Allowing()], no_grants)  # type: ignore[list-item]
+    executor = Executor(Catalogue({"Do": Doing(fine)}), gate, failpoint=inert, hooks=hooks)
+    async for _ in executor.execute("t", [opened()], ledger, LoopGuard()):  # type: ignore[arg-type]
+        pass
+    (result,) = ledger.results
+    assert result.text.startswith("fine\n\n(A hook says: (all): they cannot be asked (RuntimeErr")
+    assert not result.error
 
 
 class Allowing(Asking):

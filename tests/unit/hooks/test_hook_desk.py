@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -459,11 +460,11 @@ async def test_a_hook_may_name_a_model_of_the_profile(
 async def test_observers_are_never_waited_for_run_side_by_side_and_are_dropped_with_a_count(
     tmp_path: Path,
 ) -> None:
-    text = "import sys,time,json; n = json.load(sys.stdin)['result']['text']; time.sleep(0.3); open(sys.argv[1] + n, 'w')"
+    text = "import sys,time,json; n = json.load(sys.stdin)['text']; time.sleep(0.3); open(sys.argv[1] + n, 'w')"
     hooks = [
         {
             "name": sign,
-            "on": "post_tool_use",
+            "on": "turn_end",
             "command": [sys.executable, "-c", text, f"{tmp_path}/{sign}"],
         }
         for sign in "ab"
@@ -471,11 +472,63 @@ async def test_observers_are_never_waited_for_run_side_by_side_and_are_dropped_w
     room = Room(tmp_path, *hooks)
     began = time.monotonic()
     for number in range(WAITING + 5):
-        room.desk.observe(room.what("post_tool_use", result=ToolResult("t.1", str(number))))
+        room.desk.observe(room.what("turn_end", text=str(number)))
     assert time.monotonic() - began < 0.5
     assert room.desk.dropped == 5
     running = asyncio.create_task(room.desk.run())
     await until(lambda: all((tmp_path / name).exists() for name in ("a0", "b0", "a1", "b1")))
+    running.cancel()
+    await asyncio.wait([running])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import sys; sys.stderr.write('line 3 is long'); sys.exit(2)", "line 3 is long"),
+        ('print(\'{"decision": "block", "reason": "mend t0k"}\')', "mend [redacted]"),
+        (
+            'print(\'{"hookSpecificOutput": {"additionalContext": "it is generated"}}\')',
+            "it is generated",
+        ),
+        ("print('words for who reads along')", ""),
+        ("import sys; sys.exit(1)", ""),
+    ],
+)
+async def test_after_a_tool_the_model_is_told_what_a_hook_says_of_it(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    room = Room(tmp_path)
+    command = shlex.join([sys.executable, "-c", text])
+    settings(room.home, {"type": "command", "command": command}, event="PostToolUse")
+    told = await room.desk.after(room.what("post_tool_use", result=ToolResult("t.1", "fine")))
+    assert [line.partition(": ")[2] for line in told] == ([words] if words else [])
+
+
+async def test_after_a_tool_our_own_hooks_that_fail_are_logged_and_all_run_at_once(
+    tmp_path: Path,
+) -> None:
+    slow = 'import time; time.sleep(0.6); print(\'{"context": "late"}\')'
+    room = Room(
+        tmp_path,
+        python(slow, "first", on="post_tool_use"),
+        python("print('half')", "half", on="post_tool_use"),
+        python(slow.replace("0.6", "0.5"), "last", on="post_tool_use"),
+    )
+    began = time.monotonic()
+    told = await room.desk.after(room.what("post_tool_use", result=ToolResult("t.1", "fine")))
+    assert time.monotonic() - began < 1.1 or len(told) == 2  # a busy machine starts them late
+    assert told == ["first: late", "last: late"]
+
+
+async def test_a_hook_in_the_background_is_not_waited_for(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    text = "import time; time.sleep(1); open('later', 'w')"
+    command = shlex.join([sys.executable, "-c", text])
+    settings(room.home, {"type": "command", "command": command, "async": True}, event="PostToolUse")
+    running = asyncio.create_task(room.desk.run())
+    assert await room.desk.after(room.what("post_tool_use", result=ToolResult("t.1", "x"))) == []
+    assert not (room.work / "later").exists()
+    await until((room.work / "later").exists)
     running.cancel()
     await asyncio.wait([running])
 
@@ -748,10 +801,7 @@ def test_whatever_is_answered_it_is_read_and_the_strict_go_on_only_on_a_plain_wo
     said = read(hook, "pre_tool_use", Raw(out, "", code))
     if code == 2 or (code and hook.strict):
         assert said.block
-    observed = read(hook, "post_tool_use", Raw(out, "", code))
-    assert (observed.block, observed.ask, observed.arguments, observed.context) == (
-        "",
-        "",
-        None,
-        "",
-    )
+    for event in ("post_tool_use", "turn_end"):
+        seen = read(hook, event, Raw(out, "", code))
+        assert (seen.block, seen.ask, seen.arguments) == ("", "", None)
+        assert not (seen.context and event == "turn_end")
