@@ -143,6 +143,7 @@ class Opened:
     barred: tuple[str, ...] = ()
     house: bool = False
     offline: bool = False  # it has no network, whatever the configuration says
+    foreign: bool = False  # after words of others nobody was asked: what agents obey is read-only
 
 
 @record

@@ -155,6 +155,7 @@ class LayeredGate:
                 barred=tuple({name for one in each for name in one.barred}),
                 house=all(one.house for one in each),
                 offline=any(one.offline for one in each),
+                foreign=bool(context.taint) and not person,
             )
 
         if not _ELSEWHERE.search(command):  # it names nothing that would be looked through

@@ -42,6 +42,8 @@ _NOTHING = Opened()
 _AGAIN, _TIMES = 60.0, 5  # seconds after a trial that took too long; how often, each twice as late
 #: Of a workspace: what programs run or agents obey.
 PROTECTED = (".git/hooks", ".git/config", ".git/config.worktree", ".ohmo", ".claude")
+#: Of it, what git has to be able to change: read-only while words of others may lead a command.
+INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md")
 
 
 @record
@@ -225,9 +227,10 @@ class Walls:
         network = "on" if whole else "names" if part and not opened.offline else "off"
         reads = [*self._system, *_existing(home, _HOME), *map(_real, read), *opened.reads]
         reads += [*self._programs(home, root)]
+        closed = (*PROTECTED, *INSTRUCTIONS) if opened.foreign else PROTECTED
         within = [each for each in (here, *here.parents) if workspace in each.parents]
         for folder in (workspace, *within, *places):
-            reads += [folder / name for name in PROTECTED]
+            reads += [folder / name for name in closed]
         if whole:
             reads.append(_real(Path("/etc/resolv.conf")))
         if opened.house:
