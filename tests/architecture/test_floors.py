@@ -20,6 +20,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "channels.record",
         "channels.text",
         "channels.durable",
+        "channels.entry_points",
         "channels.contract",
         "channels.errors",
         "channels.payloads",
@@ -84,6 +85,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
 PLAIN = (
     "ohmo.ambient",
     "ohmo.discovery",
+    "channels.entry_points",
     "channels.record",
     "channels.contract",
     "channels.errors",
