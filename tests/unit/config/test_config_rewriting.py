@@ -134,7 +134,8 @@ def test_every_key_of_the_example_can_be_changed_and_back_no_other_line_does(
     monkeypatch.setattr(rewriting, "parse", parse_of_the_example)
     after = rewritten(EXAMPLE, {keys: value})
     before, now = EXAMPLE.splitlines(), after.splitlines()
-    assert len([line for line in before if line not in now]) <= max(1, len(before) - len(now) + 1)
+    kept = set(now)
+    assert len([line for line in before if line not in kept]) <= max(1, len(before) - len(now) + 1)
 
 
 @pytest.mark.parametrize("text", ["a: &x {b: 1}\nc: *x\n", "c: word\n", "- one\n", "c: {b: 1\n"])
