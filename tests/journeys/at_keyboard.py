@@ -17,7 +17,6 @@ import yaml
 from tests import warm
 from tests.faults.daemon import ROOT, Daemon
 from tests.platforms.model.server import ModelServer, serving
-from tests.programs import OHMO, run_process
 
 BOUND = 90.0
 
@@ -82,12 +81,8 @@ class Keyboard:
         )
 
     async def ohmo(self, *arguments: str, **environ: str) -> Said:
-        """The command to its end: a fork where that is the same (``tests/warm.py``)."""
-        around = {name: word for name, word in self.environ.items() if name != "PYTHONPATH"}
-        done = await asyncio.to_thread(
-            run_process, *OHMO, *arguments, timeout=BOUND, cwd=self.work, env=around | environ
-        )
-        return Said(done.returncode, done.stdout, done.stderr)
+        nothing = asyncio.subprocess.DEVNULL
+        return await heard(await self.start(*arguments, stdin=nothing, **environ))
 
 
 async def heard(process: asyncio.subprocess.Process) -> Said:
