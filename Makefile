@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
-# Tests wait (for a platform's pace, a death, a clock) more than they work: more of them at once than cores.
-WORKERS ?= 8
+# Tests wait (for a platform's pace, a death, a clock) more than they work: more of them at once than cores. Each
+# worker collects all tests and imports the house for its daemons, 10 s of the processor before the first test.
+WORKERS ?= 6
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .PHONY: run help install install-dev test check style types rules pythons bench lock wheels clean torture reference

@@ -6,13 +6,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
 import channels
 from channels.contract import Manifest
+from channels.entry_points import offered
 from channels.record import record
 
 # The entry point names a module that exports MANIFEST, or the Manifest itself.
@@ -44,7 +45,7 @@ def discover(
     names = [f"{package.__name__}.{folder}" for folder in sorted(folders)]
     sources: list[tuple[str, Callable[[], object]]] = []
     sources += [(name, partial(_export, name)) for name in names]
-    points = entry_points(group=GROUP) if strangers is None else strangers
+    points = offered(GROUP) if strangers is None else strangers
     sources += [(f"entry point {point.name} = {point.value}", point.load) for point in points]
     found: dict[str, tuple[Manifest, str]] = {}
     broken: list[str] = []

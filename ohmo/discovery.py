@@ -6,9 +6,10 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterable
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from types import ModuleType
 
+from channels.entry_points import offered
 from channels.record import record
 from ohmo.contracts.errors import ConfigError
 
@@ -73,7 +74,7 @@ def from_packages(
     that are installed."""
     found: dict[str, object] = {}
     broken: list[str] = []
-    for point in entry_points(group=group) if points is None else points:
+    for point in offered(group) if points is None else points:
         try:
             if point.name in taken or point.name in found:
                 raise TypeError(f"the name {point.name!r} is taken")

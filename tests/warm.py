@@ -30,6 +30,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import pydantic
+
 from tests.children import default_signals, die_with_parent
 
 ROOT = Path(__file__).parents[1]
@@ -236,9 +238,11 @@ def _import_the_house() -> None:
     import ohmo.cli.commands.run
     import ohmo.cli.home_config
     import ohmo.config.load
+    from channels.entry_points import offered
     from ohmo.cli.connect import import_structlog_alone
 
     import_structlog_alone()
+    offered("")  # read again where packages came or went
 
     import ohmo.daemon.serving
     import ohmo.tools.search.engine  # noqa: F401 - the imports are the purpose
@@ -248,6 +252,15 @@ def _import_the_house() -> None:
     for shelf in _SHELVES:
         for one in pkgutil.iter_modules(importlib.import_module(shelf).__path__, f"{shelf}."):
             importlib.import_module(one.name)
+    _build_the_forms(pydantic.BaseModel)
+
+
+def _build_the_forms(above: type[pydantic.BaseModel]) -> None:
+    """Which every start would build at its first use."""
+    for form in above.__subclasses__():
+        if form.__module__.startswith("ohmo."):
+            form.model_rebuild()
+        _build_the_forms(form)
 
 
 def _serve(orders: socket.socket) -> list[str] | None:

@@ -8,10 +8,10 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import cast
 
+from channels.entry_points import offered
 from ohmo.assembly.deps import Deps
 from ohmo.assembly.plugins import Brought
 from ohmo.assembly.walls import redactor
@@ -36,7 +36,7 @@ class HooksOnDemand:
         self._deps = deps
         self._brought = brought
         self._make = make
-        self._packages = bool(entry_points(group=GROUP))
+        self._packages = bool(offered(GROUP))
         self._made = asyncio.Event()
         self._room: HookRoom | None = None
         if not self.none_in(deps.config.workspace):

@@ -4,11 +4,11 @@ are told."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import entry_points
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
+from channels.entry_points import offered
 from ohmo.config.section import Section
 from ohmo.config.values import Amount, Count, Flag, Many, Secret, Url
 
@@ -19,7 +19,7 @@ UNBUILT = ("claude", "codex", "opencode", "gemini")
 
 def _provider(name: str) -> str:
     """One of another package is called as its entry point; none is imported for it."""
-    known = (*BUILT, *sorted(entry_points(group="ohmo.providers").names))
+    known = (*BUILT, *sorted(offered("ohmo.providers").names))
     if name not in (*known, *UNBUILT):
         raise ValueError(f"expected one of {', '.join(known)}, not {name!r}")
     return name

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
 from importlib import resources
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, TypeVar, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -28,6 +27,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, core_schema
 
+from channels.entry_points import offered
 from channels.record import record
 from ohmo.contracts.errors import ConfigError
 
@@ -52,7 +52,7 @@ def tool_names() -> tuple[str, ...]:
     page in ``ohmo/tools/texts``, and one of another package is called as its entry point."""
     pages = resources.files("ohmo").joinpath("tools", "texts").iterdir()
     names = {page.name.removesuffix(".txt") for page in pages if page.name.endswith(".txt")}
-    return tuple(sorted(names | entry_points(group="ohmo.tools").names))
+    return tuple(sorted(names | offered("ohmo.tools").names))
 
 
 def flag(value: object) -> object:

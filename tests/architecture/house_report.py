@@ -118,6 +118,12 @@ def _imports(tree: ast.Module, known: frozenset[str]) -> set[str]:
 
 
 @cache
+def parsed(path: Path) -> ast.Module:
+    """Ten rules look through every module: each is parsed once."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def modules() -> dict[str, Module]:
     """Every module of the product by its name."""
     paths: dict[str, Path] = {}
@@ -129,7 +135,7 @@ def modules() -> dict[str, Module]:
     found: dict[str, Module] = {}
     for name, path in paths.items():
         text = path.read_text(encoding="utf-8")
-        tree = ast.parse(text)
+        tree = parsed(path)
         lines = text.splitlines()
         made = Module(
             name=name,

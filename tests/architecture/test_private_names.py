@@ -23,6 +23,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.architecture.house_report import parsed
 from tests.architecture.test_floors import ROOT, SDKS, modules
 
 
@@ -223,9 +224,7 @@ def _inherited(module: str, node: ast.ClassDef) -> Iterator[tuple[str, str]]:
 
 
 def _found() -> set[tuple[str, str]]:
-    trees = (
-        (module, ast.parse(path.read_text(encoding="utf-8"))) for module, path in modules().items()
-    )
+    trees = ((module, parsed(path)) for module, path in modules().items())
     return {lean for module, tree in trees for lean in _leans(module, tree)}
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.architecture.house_report import ROOT, parsed
+
 SHAPES = {  # parameter and result of what the store calls back: ohmo/contracts/inwriter.py
     ("Asked", "PostRow"),
     ("OutRow", "PostRow"),
@@ -21,7 +21,7 @@ SHAPES = {  # parameter and result of what the store calls back: ohmo/contracts/
 
 def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     for path in sorted((ROOT / "ohmo").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield f"{path.relative_to(ROOT)}:{node.lineno} {node.name}", node
 

@@ -19,10 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Lives of several processes take their time where many share few cores; a quiet machine needs
     some seconds."""
     for item in items:
-        if (
-            Path(__file__).parent in item.path.parents
-            and item.get_closest_marker("timeout") is None
-        ):
+        if item.nodeid.startswith("tests/faults/") and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(300))
 
 

@@ -18,6 +18,7 @@ from channels.contract import Address, ChatId, Inbound
 from channels.matrix.client import Pace as MatrixPace
 from channels.slack.client import Pace as SlackPace
 from ohmo.gateway.switchboard import LISTENS, PROBE, Switchboard
+from tests import warm
 from tests.channels.second import note
 from tests.faults.conftest import Stage
 from tests.faults.daemon import Daemon, until
@@ -313,7 +314,7 @@ def another(home: Path, on: str) -> Daemon:
     made = home.parent / "another"
     made.mkdir(mode=0o700)
     shutil.copy(home / "config.yaml", made / "config.yaml")
-    return Daemon(made, [on, "web"])
+    return Daemon(made, [on, "web"], start=warm.start)
 
 
 async def state(daemon: Daemon, on: str) -> str:

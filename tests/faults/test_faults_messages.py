@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tests.faults.conftest import RIGS, Stage
 from tests.faults.daemon import until
 from tests.faults.scene import Scene, scene
@@ -105,7 +106,7 @@ async def test_matrix_survives_a_kill_at_every_step(stage: Stage, failpoint: str
 async def test_an_encrypted_room_survives_a_kill_at_every_step(home: Path, failpoint: str) -> None:
     """The other side is another maker's client; a lost key would be a lost message, a plain one a
     broken promise (the rig looks for both)."""
-    async with scene(home, {"matrix": encrypted_rig}) as made:
+    async with scene(home, {"matrix": encrypted_rig}, start=warm.start) as made:
         await survives(made, "matrix", failpoint)
 
 

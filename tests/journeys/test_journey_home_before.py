@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests import warm
 from tests.faults.daemon import Daemon, until
 from tests.platforms.model.script import Turn
 from tests.platforms.model.server import ModelServer, serving
@@ -59,7 +60,7 @@ async def _workspace() -> AsyncIterator[None]:
 async def _taken_over(home: Path, *script: Turn) -> AsyncIterator[tuple[Daemon, ModelServer]]:
     """Today's daemon on that home, with a model that answers by ``script``."""
     server = ModelServer(script)
-    daemon = Daemon(home, ["web"])
+    daemon = Daemon(home, ["web"], start=warm.start)
     async with serving(server), _workspace():
         config = json.loads((home / "config.yaml").read_text())
         config["profiles"]["default"]["base_url"] = f"{server.url}/v1"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from tests import warm
 from tests.faults.daemon import Daemon, until
 
 CONFIGURED = {"profiles": {"default": {"provider": "offline"}}, "control": {"listen": None}}
@@ -22,7 +23,7 @@ class Seat:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.work = home.parent / "work"
-        self.daemon = Daemon(home)
+        self.daemon = Daemon(home, start=warm.start)
         self.work.mkdir()
 
     async def begin(self, **permissions: object) -> None:

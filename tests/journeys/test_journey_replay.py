@@ -17,6 +17,7 @@ from ohmo.discovery import load, scan
 from ohmo.providers.build import manifests, model
 from ohmo.providers.models import Endpoint
 from ohmo_testing.house import house
+from tests import warm
 from tests.faults.daemon import Daemon, until
 from tests.journeys.conftest import MakeWorld
 from tests.platforms.model.responses_wire import sealed
@@ -77,7 +78,7 @@ async def test_a_session_comes_out_of_its_log_as_it_was_sent_and_every_change_is
     home.mkdir(exist_ok=True)
     async with serving(ModelServer(RUNS)) as server:
         configure(home, wire, server.url)
-        daemon = Daemon(home)
+        daemon = Daemon(home, start=warm.start)
 
         async def says(asked: int, **message: str) -> str:
             _, answer = await daemon.call("POST", "/api/v1/messages", message)
@@ -171,7 +172,7 @@ async def test_a_session_of_which_nothing_was_kept_says_so(home: Path) -> None:
         " {listen: null}\n"
     )
     (home / "config.yaml").chmod(0o600)
-    daemon = Daemon(home)
+    daemon = Daemon(home, start=warm.start)
     await daemon.start()
     try:
         _, answer = await daemon.call("POST", "/api/v1/messages", {"text": "hi"})

@@ -14,6 +14,7 @@ from ohmo.discovery import load, scan
 from ohmo.providers.build import manifests, model
 from ohmo.providers.models import Endpoint
 from ohmo_testing.house import World, house
+from tests import warm
 from tests.faults.daemon import Daemon, until
 from tests.journeys.conftest import MakeWorld
 from tests.platforms.model.script import Asked, Call, Turn
@@ -179,7 +180,7 @@ async def test_the_daemon_itself_remembers_what_was_found_over_kill(home: Path, 
             " {enabled: true}}\n"
         )
         (home / "config.yaml").chmod(0o600)
-        daemon = Daemon(home)
+        daemon = Daemon(home, start=warm.start)
 
         async def said(text: str, thread: str | None, asked: int) -> str:
             body = {"text": text} | ({"thread": thread} if thread else {})

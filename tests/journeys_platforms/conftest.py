@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Several processes share few cores here; a quiet machine needs some seconds. Matrix is a
     homeserver that may not be installed."""
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if item.nodeid.startswith("tests/journeys_platforms/"):
             item.add_marker(pytest.mark.timeout(240))
             on = getattr(item, "callspec", None)
             if on is None or "matrix" in on.params.values():

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import warm
 from tests.faults.daemon import until
 from tests.faults.directed_model import MARKER
 from tests.faults.scene import Scene, scene
@@ -24,7 +25,7 @@ WORDS = ("kettle", "marker", "counter", "here it is", "m-1-")
 @pytest.fixture
 async def room(home: Path, work: Path) -> AsyncIterator[Scene]:
     assert work.is_dir()
-    async with scene(home, {"matrix": encrypted_rig}) as made:
+    async with scene(home, {"matrix": encrypted_rig}, start=warm.start) as made:
         yield made
 
 

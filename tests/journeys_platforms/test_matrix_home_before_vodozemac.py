@@ -16,6 +16,7 @@ import pytest
 
 from channels.matrix.device import Device
 from channels.matrix.keystore import KeyStore
+from tests import warm
 from tests.faults.scene import scene
 from tests.platforms.matrix.rig import MatrixRig, encrypted_rig
 from tests.platforms.matrix.synapse import Account
@@ -68,7 +69,7 @@ async def _before(rig: MatrixRig, folder: Path) -> Person:
 async def test_a_home_from_before_is_the_same_device_and_goes_on_with_the_sessions_it_had(
     home: Path, work: Path, tmp_path: Path
 ) -> None:
-    async with scene(home, {"matrix": encrypted_rig}) as room:
+    async with scene(home, {"matrix": encrypted_rig}, start=warm.start) as room:
         rig: MatrixRig = room.rigs["matrix"]
         ada = await _before(rig, tmp_path / "what the homeserver knew")
         keys = _keys(home / "state" / "matrix" / "keys")

@@ -6,6 +6,7 @@ import functools
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML, Node
 
 from ohmo.config import rewriting
 from ohmo.config.rewriting import CannotRewrite, Keys, rewritten
@@ -126,15 +127,32 @@ def parse_of_the_example(text: str, name: str) -> Source:
     return example() if text == EXAMPLE else parse(text, name)
 
 
+@functools.cache
+def tree_of_the_example() -> Node:
+    return YAML(typ="safe", pure=True).compose(EXAMPLE)
+
+
+class Composer:
+    """As ``YAML``; the same text is composed once, not for every key."""
+
+    def __init__(self, **_: object) -> None: ...
+
+    def compose(self, text: str) -> Node:
+        assert text == EXAMPLE
+        return tree_of_the_example()
+
+
 @pytest.mark.parametrize("keys", leaves(example().data), ids=".".join)
 @pytest.mark.parametrize("value", ["a: strange #value", ["one", "two"], None, 7])
 def test_every_key_of_the_example_can_be_changed_and_back_no_other_line_does(
     keys: Keys, value: Plain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rewriting, "parse", parse_of_the_example)
+    monkeypatch.setattr(rewriting, "YAML", Composer)
     after = rewritten(EXAMPLE, {keys: value})
     before, now = EXAMPLE.splitlines(), after.splitlines()
-    assert len([line for line in before if line not in now]) <= max(1, len(before) - len(now) + 1)
+    kept = set(now)
+    assert len([line for line in before if line not in kept]) <= max(1, len(before) - len(now) + 1)
 
 
 @pytest.mark.parametrize("text", ["a: &x {b: 1}\nc: *x\n", "c: word\n", "- one\n", "c: {b: 1\n"])

@@ -3,6 +3,7 @@ read."""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sqlite3
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import ohmo.cron.recipes
 from ohmo.config.channels import RawChannel
 from ohmo.config.models import ChannelPolicy
 from ohmo.contracts.cron import JobBody, JobSpec
@@ -594,8 +596,13 @@ USUAL = frozenset({"machine.root"} if os.geteuid() == 0 else ())  # tests may ru
 LIVE = frozenset(check.name for check in checks() if check.live)
 
 
+remembered = functools.cache(ohmo.cron.recipes.parse)
+
+
 @pytest.fixture
-def patient(tmp_path: Path) -> Patient:
+def patient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Patient:
+    """The recipes that come with ohmo are parsed once, not for every patient."""
+    monkeypatch.setattr(ohmo.cron.recipes, "parse", remembered)
     return Patient(tmp_path)
 
 

@@ -3,7 +3,9 @@ rule over all of Unicode, not as examples."""
 
 from __future__ import annotations
 
+import functools
 import unicodedata
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,12 +19,16 @@ from ohmo.permissions.rules import Ruling
 from ohmo.permissions.wording import argument, detail_of, title_of, visible
 from tests.makers import call_context
 
-EVERY = [chr(point) for point in range(0x110000)]
 # Unicode 16, DerivedCoreProperties.txt, Default_Ignorable_Code_Point.
 IGNORABLE = (
     "AD 34F 61C 115F-1160 17B4-17B5 180B-180F 200B-200F 202A-202E 2060-206F 3164 FE00-FE0F FEFF"
     " FFA0 FFF0-FFF8 1BCA0-1BCA3 1D173-1D17A E0000-E0FFF"
 )
+
+
+@functools.cache
+def every() -> Sequence[str]:
+    return [chr(point) for point in range(0x110000)]
 
 
 def written(character: str) -> str:
@@ -37,7 +43,7 @@ def in_place(character: str, before: str = "a", after: str = "b") -> str:
 def test_every_control_format_space_surrogate_private_and_unassigned_code_point_is_written_out() -> (
     None
 ):
-    hidden = [one for one in EVERY if unicodedata.category(one)[0] in "CZ" and one not in " \n\t"]
+    hidden = [one for one in every() if unicodedata.category(one)[0] in "CZ" and one not in " \n\t"]
     assert {unicodedata.category(one) for one in hidden} == set("Cc Cf Cn Co Cs Zl Zp Zs".split())
     shown = visible("".join(f"a{one}b\n" for one in hidden)).splitlines()
     assert shown == [f"a{written(one)}b" for one in hidden]
@@ -51,7 +57,7 @@ def test_every_default_ignorable_code_point_is_written_out() -> None:
 
 
 def test_no_mark_stands_without_a_letter_and_none_crosses_one_out_or_encloses_it() -> None:
-    marks = [one for one in EVERY if unicodedata.category(one)[0] == "M"]
+    marks = [one for one in every() if unicodedata.category(one)[0] == "M"]
     for before in (" ", "/", "\u200b", "\n"):
         shown = visible("".join(f"x{before}{one}" for one in marks))
         assert not [one for one in shown if unicodedata.category(one)[0] == "M"]
@@ -61,11 +67,11 @@ def test_no_mark_stands_without_a_letter_and_none_crosses_one_out_or_encloses_it
     assert [one for one in over if in_place(one) != written(one)] == []
 
 
-@given(
-    st.lists(
-        st.sampled_from([one for one in EVERY if unicodedata.category(one) == "Mn"]), max_size=40
-    )
-)
+def nonspacing() -> st.SearchStrategy[str]:
+    return st.sampled_from([one for one in every() if unicodedata.category(one) == "Mn"])
+
+
+@given(st.lists(st.deferred(nonspacing), max_size=40))
 def test_no_letter_bears_more_than_four_marks_and_none_twice_in_a_row(marks: list[str]) -> None:
     shown = visible("a" + "".join(marks))
     run = [one for one in shown if unicodedata.category(one) == "Mn"]
@@ -92,7 +98,9 @@ def test_a_letter_that_stands_beside_ascii_letters_and_is_not_written_out_is_lat
 ):
     """Of every script there is; what the standard library calls a compatible form of an ASCII
     letter is one of these forms."""
-    for one in (one for one in EVERY if not one.isascii() and unicodedata.category(one)[0] == "L"):
+    for one in (
+        one for one in every() if not one.isascii() and unicodedata.category(one)[0] == "L"
+    ):
         if in_place(one) != one:
             continue
         name = unicodedata.name(one)
