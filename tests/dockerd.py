@@ -103,7 +103,7 @@ def running(top: Path) -> Generator[str]:
     host = f"unix://{top}/docker.sock"
     words = podman(top, host) if os.environ.get("OHMO_TEST_PODMAN") else dockerd(top, host)
     with (top / "log").open("wb") as log:
-        server = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
+        server = subprocess.Popen(words, stdout=log, stderr=log, cwd=top, start_new_session=True)
     try:
         import docker
         from docker.errors import DockerException

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -43,7 +44,12 @@ def build_servers(
 ) -> McpServers | None:
     """None: there are none, or the house starts without. ``programs``: makes what stands around
     them. Raises ConfigError: the extra is not installed."""
-    _blot_out(config)
+    # Their secrets are kept out of logs and answers before the first of them is reached: whatever
+    # takes no waiting to know.
+    secrets = [(*one.env.values(), *one.headers.values()) for one in config.mcp.values()]
+    for secret in chain.from_iterable(secrets):
+        if secret.kind in ("env", "literal"):
+            config.vault.find(secret)
     own = _brings(config.workspace)
     beside = brought is not None and (brought.serves or own or bool(config.mcp))
     lenders: list[Any] = [brought] if beside else []
@@ -58,15 +64,6 @@ def build_servers(
             raise
         log.warning("mcp_project_failed", error=str(error))
         return None
-
-
-def _blot_out(config: Config) -> None:
-    """Their secrets are kept out of logs and answers before the first of them is reached: whatever
-    takes no waiting to know."""
-    for server in config.mcp.values():
-        for secret in (*server.env.values(), *server.headers.values()):
-            if secret.kind in ("env", "literal"):
-                config.vault.find(secret)
 
 
 def waiting_servers(

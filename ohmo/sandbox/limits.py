@@ -45,26 +45,15 @@ def _running() -> int:
 @asynccontextmanager
 async def own_folder(scratch: Path) -> AsyncGenerator[Path]:
     """A new one there, without links, for one command. Raises OSError."""
-    own = _made(scratch)
+    scratch.mkdir(mode=0o700, parents=True, exist_ok=True)  # noqa: ASYNC240 - a thread takes longer
+    own = Path(os.path.realpath(tempfile.mkdtemp(dir=scratch)))  # noqa: ASYNC240
     try:
         yield own
     finally:
-        if not _removed(own):
+        try:
+            own.rmdir()  # noqa: ASYNC240 - most commands leave nothing there
+        except OSError:
             await asyncio.to_thread(partial(shutil.rmtree, own, ignore_errors=True))
-
-
-def _made(scratch: Path) -> Path:
-    scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return Path(os.path.realpath(tempfile.mkdtemp(dir=scratch)))
-
-
-def _removed(own: Path) -> bool:
-    """Most commands leave nothing there, and a thread takes its time."""
-    try:
-        own.rmdir()
-    except OSError:
-        return False
-    return True
 
 
 def temporary(folder: str) -> dict[str, str]:

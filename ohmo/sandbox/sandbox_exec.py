@@ -5,7 +5,7 @@ sockets at all, and names of the network are not told apart."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
@@ -66,25 +66,23 @@ class SandboxExec:
 
 def profile(cage: Cage, own: Path) -> str:
     """Text for ``sandbox-exec -p``. ``own``: a folder without links for temporary files."""
-    return _ALWAYS + (_NETWORK if cage.network == "on" else "") + "\n".join(_rules(cage, own))
-
-
-def _rules(cage: Cage, own: Path) -> Iterator[str]:
     ways: dict[Path, Literal["read", "write", "hide"]] = {}
     ways |= dict.fromkeys((*map(Path, _SYSTEM), *cage.read), "read")
     ways |= dict.fromkeys((*cage.write, own), "write")
     ways |= dict.fromkeys(cage.hide, "hide")
+    rules: list[str] = []
     for path in sorted(ways, key=lambda path: len(path.parts)):  # so that the nearest decides
         reads = "deny" if ways[path] == "hide" else "allow"
         writes = "allow" if ways[path] == "write" else "deny"
-        yield f"({reads} file-read* file-map-executable (subpath {_quoted(path)}))"
-        yield f"({writes} file-write* (subpath {_quoted(path)}))"
+        rules.append(f"({reads} file-read* file-map-executable (subpath {_quoted(path)}))")
+        rules.append(f"({writes} file-write* (subpath {_quoted(path)}))")
     # Paths are all that is compared: what leads to one that is closed cannot be moved away either.
     closed = [path for path, way in ways.items() if way != "write"]
-    for path in dict.fromkeys(above for each in closed for above in each.parents):
-        yield f"(deny file-write-unlink (literal {_quoted(path)}))"
-    for path in cage.read if cage.doors else ():  # the socket of the house is one of them
-        yield f"(allow network-outbound (literal {_quoted(path)}))"
+    above = dict.fromkeys(folder for each in closed for folder in each.parents)
+    rules += [f"(deny file-write-unlink (literal {_quoted(path)}))" for path in above]
+    if cage.doors:  # the socket of the house is one of what can be read
+        rules += [f"(allow network-outbound (literal {_quoted(path)}))" for path in cage.read]
+    return _ALWAYS + (_NETWORK if cage.network == "on" else "") + "\n".join(rules)
 
 
 def _quoted(path: Path) -> str:

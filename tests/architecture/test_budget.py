@@ -11,10 +11,10 @@ from tests.architecture.test_walks import PAGE, ROOT, walks
 
 # As measured when the house was tidied (docs/decisions/0021), and what context, memory, budgets,
 # checkpoints and tools took (docs/decisions/0028), what walls and doors take (0038), plugins, and
-# cages of hooks and servers, names of the network, containers and trust in chat (0040 to 0042).
-MODULES = 391 + 115 + 92
-LINES = 76_920 + 16_600 + 13_230
-TEST_LINES = 90_800 + 13_100 + 11_240
+# cages of hooks and servers, names of the network, containers and trust in chat (0040 to 0043).
+MODULES = 391 + 115 + 93
+LINES = 76_920 + 16_600 + 13_900
+TEST_LINES = 90_800 + 13_100 + 12_400
 ROOMS = 50
 IN_A_ROOM = 15  # modules that are no item of a shelf
 # Rooms with more, by how much and why; may only shrink.
@@ -24,9 +24,9 @@ FULL = {
     "ohmo.control": 17,  # trust and skills
     "ohmo.store": 18,  # an operation's module for each table
 }
-NODES_PER_LINE = 5.952  # of the syntax tree, per line of code
+NODES_PER_LINE = 5.954  # of the syntax tree, per line of code
 USED_ONCE = 0.1425  # share of all functions that are private and used at one place
-ONE_IMPORTER = 0.0987  # share of all modules that one neighbour alone imports
+ONE_IMPORTER = 0.1002  # share of all modules that one neighbour alone imports
 SPINE_MODULES = 45
 SPINE_LINES = 7_297
 WIDEST = 10  # fields of a record
