@@ -6,9 +6,10 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import time
 import urllib.parse
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import click
@@ -16,7 +17,7 @@ import click
 from ohmo.cli.client import Client
 from ohmo.cli.show import warn
 from ohmo.config.home import find_home
-from ohmo.contracts.errors import OhmoError
+from ohmo.contracts.errors import HomeTaken, OhmoError
 
 _RESTART = 10.0  # seconds a daemon may take to begin again with a changed configuration
 _SILENCE = 120.0  # seconds without even a heartbeat (one comes every 10 s)
@@ -58,8 +59,10 @@ def connect_or_open(remote: str | None, *, timeout: float = 30.0) -> Client:
     import_structlog_alone()
     from ohmo.daemon.startup import one_shot
 
-    opened = one_shot(load_config(), process_environment(), still=True, tell=warn)
-    return Client(path=click.get_current_context().with_resource(opened), timeout=timeout)
+    held = click.get_current_context().with_resource(ExitStack())
+    config, environ = load_config(), process_environment()
+    opened = _unless_there(client, lambda: one_shot(config, environ, still=True, tell=warn), held)
+    return client if opened is None else Client(path=opened, timeout=timeout)
 
 
 @contextmanager
@@ -77,8 +80,27 @@ def connect_or_run(remote: str | None, file: Path | None) -> Generator[Client]:
     import_structlog_alone()
     from ohmo.daemon.startup import one_shot
 
-    with one_shot(config, process_environment(), tell=warn) as socket:
-        yield Client(path=socket, timeout=_SILENCE)
+    with ExitStack() as held:
+        environ = process_environment()
+        opened = _unless_there(client, lambda: one_shot(config, environ, tell=warn), held)
+        yield client if opened is None else Client(path=opened, timeout=_SILENCE)
+
+
+def _unless_there(
+    client: Client, opened: Callable[[], AbstractContextManager[Path]], held: ExitStack
+) -> Path | None:
+    """The door of the home, opened in this process; None: the daemon has its own open again, which
+    was between two of its lives. Raises HomeTaken."""
+    end = time.monotonic() + _RESTART
+    while True:
+        try:
+            return held.enter_context(opened())
+        except HomeTaken:
+            if client.probe("/healthz"):
+                return None
+            if time.monotonic() > end:
+                raise
+        time.sleep(0.1)
 
 
 def import_structlog_alone() -> None:

@@ -53,7 +53,6 @@ async def test_background_commands_go_on_while_a_changed_configuration_is_taken_
         async with asyncio.timeout(60):
             while "configuration_changed" not in home.daemon.log:
                 await asyncio.sleep(0.1)
-        await home.daemon.ready()  # between two houses nobody hears a command
         said = await home.ohmo("--continue", "-p", "how is it?")
         assert said.code == 0, said.err
         (told,) = results(server.asked[3])
