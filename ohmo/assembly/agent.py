@@ -96,7 +96,7 @@ class AgentParts:
 
     def trial(self, workspace: Path) -> Trial:
         """Of calls, as they would be judged now."""
-        return Trial(self.toolbox, self.gate, workspace)
+        return Trial(self.toolbox, self.gate, workspace, self.workbench.walls)
 
 
 async def build_model(config: Config, environ: Mapping[str, str]) -> build.Model:
@@ -183,6 +183,7 @@ def build_agent(
         redact=redactor(config),
         before=nothing_before if turns is None else turns.before,
         hooks=room,
+        settled=walls.settled,
     )
     after = nothing_after if turns is None else turns.after
     reasoner, most = Reasoner(call, failpoint=ambient.failpoint), config.limits.max_steps

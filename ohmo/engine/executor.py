@@ -57,8 +57,13 @@ UNKNOWN = (
 HINT_AT = 3  # equal calls with equal results
 STOP_AT = 5
 ToolEvent = ToolStarted | ToolRefused | ToolProgress | ToolDone | PlanUpdated | Status
+Settled = Callable[[], Awaitable[None]]
 Before = Callable[[CallContext, Footprint], Awaitable[Sequence[str]]]
 """Awaited before a call that may change something; lines for whoever watches."""
+
+
+async def at_once() -> None:
+    """Nothing has to be known before."""
 
 
 async def nothing_before(context: CallContext, footprint: Footprint) -> Sequence[str]:
@@ -157,7 +162,8 @@ class _Call:
 class Executor:
     """``before``: keeps what a call may change. ``failpoint`` is hit as tool.before, tool.running,
     tool.after. ``redact`` takes secrets out of what a tool says: the model, the transcript and
-    whoever watches read it without them. ``hooks``: None: there are none."""
+    whoever watches read it without them. ``hooks``: None: there are none. ``settled``: waited for
+    before calls are prepared: what their footprints rest on is known then."""
 
     def __init__(
         self,
@@ -169,6 +175,7 @@ class Executor:
         redact: Callable[[str], str] = str,
         before: Before = nothing_before,
         hooks: Hooks | None = None,
+        settled: Settled = at_once,
     ) -> None:
         self._toolbox = toolbox
         self._gate = gate
@@ -177,6 +184,7 @@ class Executor:
         self._redact = redact
         self._before = before
         self._hooks = hooks
+        self._settled = settled
         self._writing: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
 
     async def execute(
@@ -187,6 +195,7 @@ class Executor:
         open."""
         questions: dict[int, tuple[ToolCall, Question]] = {}
         footprints: list[Footprint | None] = []
+        await self._settled()
         asked = await ask_hooks(self._hooks, calls, self._prepare, ledger, self._width)
         for each in asked:
             context = ledger.call_context(each.open.call, lambda _: None)

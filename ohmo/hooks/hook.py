@@ -112,7 +112,7 @@ class Hook:
                 verb = "sends what it is told to"
             case Prompt(_, model):
                 verb = f"asks {model or 'the smallest model'}"
-        return f"at {'/'.join(self.events)} {verb} {cut(self.does, _CUT)}"
+        return f"{verb} at {'/'.join(self.events)}: {cut(self.does, _CUT)}"
 
 
 _CUT = 200  # characters of what one does

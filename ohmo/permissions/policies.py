@@ -28,6 +28,10 @@ class Walled(Protocol):
         """Whether it is known that one does."""
         ...
 
+    async def settled(self) -> None:
+        """When it is known."""
+        ...
+
     async def standing(self) -> object:
         """Finds it out when nobody has."""
         ...

@@ -13,6 +13,7 @@ from ohmo.contracts.errors import BadArguments
 from ohmo.contracts.messages import Json, ToolCall
 from ohmo.contracts.tool import Allow, CallContext, Deny, Gate, Mode, Standing, Toolbox, Verdict
 from ohmo.lifecycle import outcome
+from ohmo.permissions.policies import Walled
 
 
 @record
@@ -28,12 +29,14 @@ class Tried:
 
 
 class Trial:
-    """``gate``: one without hooks. ``workspace``: where calls are made that name no folder."""
+    """``gate``: one without hooks. ``workspace``: where calls are made that name no folder.
+    ``walls``: what stands in a footprint rests on which holds."""
 
-    def __init__(self, toolbox: Toolbox, gate: Gate, workspace: Path) -> None:
+    def __init__(self, toolbox: Toolbox, gate: Gate, workspace: Path, walls: Walled | None) -> None:
         self._toolbox = toolbox
         self._gate = gate
         self._workspace = workspace
+        self._walls = walls
 
     async def __call__(
         self, name: str, arguments: str | Mapping[str, Json], mode: Mode, role: Standing, cwd: str
@@ -52,6 +55,8 @@ class Trial:
             arguments = {str(first): arguments} if arguments else {}
         folder = Path(cwd) if cwd else self._workspace
         parsed = tool.parse(arguments)
+        if self._walls is not None:
+            await self._walls.settled()
         # It reads the arguments and the disk, both of which may be anything.
         footprint = outcome(lambda: tool.footprint(parsed, folder))
         if isinstance(footprint, Exception):

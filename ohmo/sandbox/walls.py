@@ -172,6 +172,11 @@ class Walls:
         await asyncio.to_thread(self._clean)
         await self.standing()
 
+    async def settled(self) -> None:
+        """When somebody knows."""
+        if self._standing is None:
+            await self.standing()
+
     async def standing(self) -> Standing:
         """Finds it when nobody has, and again where a trial took too long."""
         if self._finding is None or self._overdue():

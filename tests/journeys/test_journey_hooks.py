@@ -440,7 +440,7 @@ async def test_hooks_of_another_folder_are_shown_before_they_are_allowed(tmp_pat
         status, answer = await home.daemon.call("POST", "/api/v1/trust/allow", row)
         assert (status, "digest" in str(answer)) == (400, True), answer
         allowed = await home.ohmo("trust", "allow", "hook", f"{other}/../other/")
-        assert "it at pre_tool_use runs" in allowed.err
+        assert "it runs at pre_tool_use:" in allowed.err
         assert "guard_the_till" in allowed.err
         assert allowed.code == 0
         listed = json.loads((await home.ohmo("trust", "list", "--json")).out)

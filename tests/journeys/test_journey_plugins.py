@@ -127,13 +127,13 @@ async def test_a_published_plugin_is_off_until_trusted_and_off_again_when_a_byte
         assert "plugin shop" in (await home.ohmo("doctor")).out
         listed = await home.ohmo("plugins", "list")
         assert "nobody trusts it yet: ohmo trust allow plugin shop" in listed.out
-        assert 'at pre_tool_use runs "${CLAUDE_PLUGIN_ROOT}"/scripts/guard.sh' in listed.out
+        assert 'runs at pre_tool_use: "${CLAUDE_PLUGIN_ROOT}"/scripts/guard.sh' in listed.out
         assert f"server plugin_shop_stock: {sys.executable} {folder}/server.py" in listed.out
         assert await state_of(home, "shop") == "untrusted"
 
         allowed = await home.ohmo("trust", "allow", "plugin", "shop")
         assert allowed.code == 0, allowed.err
-        assert "plugin shop: it at pre_tool_use runs" in allowed.err
+        assert "plugin shop: it runs at pre_tool_use:" in allowed.err
         assert "brings the commands /plugin:shop:order" in allowed.err
         assert await state_of(home, "shop") == "trusted"
         await becomes(home.daemon, "plugin_shop_stock", "connected")

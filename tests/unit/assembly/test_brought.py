@@ -151,7 +151,7 @@ async def test_what_is_said_of_one_that_waits_names_all_that_it_runs(house: Hous
     more = {".mcp.json": json.dumps(server), "hooks/hooks.json": hooks}
     house.plugin("till", **more)
     (waiting,) = await house.brought.candidates(house.home, servers=None)
-    assert "at pre_tool_use runs run 0; at pre_tool_use runs run 1" in waiting.may
+    assert "runs at pre_tool_use: run 0; runs at pre_tool_use: run 1" in waiting.may
     assert "and 2 more, which ohmo plugins list --json shows" in waiting.may
     assert waiting.may.endswith("; its MCP servers from the next start on")
     (entry,) = house.brought.plugins.entries

@@ -44,6 +44,9 @@ BASE = {"permissions": {"deny": ["Bash(git push:*)"]}}
 class Walls:
     holds = True
 
+    async def settled(self) -> None:
+        pass
+
     async def standing(self) -> object:
         return None
 
