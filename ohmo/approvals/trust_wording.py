@@ -18,7 +18,9 @@ _TRUST, _LEAVE = "trust:", "leave:"  # begin the values of its buttons
 GONE = "It is not there any more as it was shown, so this trusts nothing"
 MEANWHILE = "Trusted meanwhile"
 _SETTLED_TOOLS = "Settled meanwhile; `ohmo mcp list` shows it"
-_OTHER = "It is another by now: **Trust** trusts nothing and asks anew, with what it is then."
+_OTHER = (
+    "It was another meanwhile: unless it is this again, **Trust** trusts nothing and asks anew."
+)
 
 
 def parse_trust(choice: str) -> tuple[str, bool] | None:

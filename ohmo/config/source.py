@@ -7,17 +7,17 @@
 from __future__ import annotations
 
 import pathlib
-import re
 import stat
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import field, replace
-from typing import cast
+from typing import Any, cast
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
+from ruamel.yaml.scanner import Scanner
 
 from channels.record import record
 from ohmo.contracts.errors import ConfigError
@@ -29,7 +29,7 @@ _TAG = "tag:yaml.org,2002:"
 # A file beyond these is an accident or an attack (aliases multiply).
 _DEEPEST = 40  # levels
 _MOST = 50_000  # values
-_BRACKET, _BRACKETS = re.compile(r"[\[\]{}]"), 100  # open at once, also such as are only words
+_BRACKETS = 100  # open at once
 
 
 @record
@@ -127,9 +127,7 @@ def parse(text: str, name: str, *, private: bool = True) -> Source:
     root: Node | None = None
     place, wrong = name, ""
     try:
-        if bottomless(text):
-            raise RecursionError
-        root = cast("Node | None", YAML(typ="safe", pure=True).compose(text))
+        root = cast("Node | None", safe_yaml().compose(text))
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
         place, wrong = f"{name}:{line}", str(error.problem or error.context or "not YAML")
@@ -160,14 +158,20 @@ def parse(text: str, name: str, *, private: bool = True) -> Source:
     return Source(name, data, reader.places, tuple(reader.problems), private)
 
 
-def bottomless(text: str) -> bool:
-    """Whether brackets stand so deep within brackets that to read them as YAML takes seconds."""
-    depth = 0
-    for sign in _BRACKET.findall(text):
-        depth = depth + 1 if sign in "[{" else max(0, depth - 1)
-        if depth > _BRACKETS:
-            return True
-    return False
+class _Shallow(Scanner):
+    """Takes seconds, or all of the stack, for no brackets within brackets."""
+
+    def fetch_flow_collection_start(self, TokenClass: Any, to_push: str) -> None:  # noqa: N803 - its name there
+        if len(self.flow_context) == _BRACKETS:
+            raise RecursionError
+        super().fetch_flow_collection_start(TokenClass, to_push)
+
+
+def safe_yaml() -> YAML:
+    """For what others wrote; raises what ruamel.yaml does, and RecursionError."""
+    reader = YAML(typ="safe", pure=True)
+    reader.Scanner = _Shallow
+    return reader
 
 
 def scalar(text: str) -> Plain:

@@ -16,7 +16,7 @@ Backend = Literal["bubblewrap", "landlock", "docker", "sandbox-exec", "none"]
 
 def network_of(backend: str) -> str:
     """What people have to know of the network in a cage of it; "": names are told apart."""
-    if backend not in ("landlock", "docker"):
+    if backend not in ("landlock", "docker", "sandbox-exec"):
         return ""
     return "; it cannot tell names of the network apart: your yes to one is a yes to all of it"
 

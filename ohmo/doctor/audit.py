@@ -192,12 +192,15 @@ def _network(config: Config) -> Iterator[Risk]:
 
 
 def close(config: Config) -> list[str]:
-    """Takes from others what of the home lies open to them; what was done, a line each. Raises
-    OSError."""
+    """Takes from others what of the home lies open to them; what was done, a line each."""
     done: list[str] = []
     for _, path in _open(config):
-        path.chmod(stat.S_IMODE(path.stat().st_mode) & 0o700)
-        done.append(f"{path}: closed to others")
+        try:
+            path.chmod(stat.S_IMODE(path.stat().st_mode) & 0o700)
+        except OSError as error:
+            done.append(f"{path}: cannot be closed ({error.strerror}); its owner can")
+        else:
+            done.append(f"{path}: closed to others")
     return done
 
 

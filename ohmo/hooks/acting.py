@@ -99,15 +99,13 @@ class Acting:
     async def _run(self, hook: Hook, program: Program, what: Hooked) -> Raw:
         if not what.cwd.is_dir():
             return Raw(problem=f"the working directory {what.cwd} is gone")
-        argv = program.argv
-        if program.placed:
-            argv = tuple(word.replace("{file}", file_of(what)) for word in argv)
         own = {"CLAUDE_PROJECT_DIR": str(what.cwd)}
         if program.plugin:
             own["CLAUDE_PLUGIN_ROOT"] = program.plugin
-        filled_in = () if argv[: len(SHELL)] == SHELL else own.items()  # else a shell does it
-        for name, value in filled_in:
-            argv = tuple(word.replace(f"${{{name}}}", value) for word in argv)
+        words = {"{file}": file_of(what)} if program.placed else {}
+        if program.argv[: len(SHELL)] != SHELL:  # else a shell does it
+            words |= {f"${{{name}}}": value for name, value in own.items()}
+        argv = tuple(_filled_in(word, words) for word in program.argv)
         cage = None
         if self._programs is not None:
             terms = replace(program.terms, what=f"the hook {hook.name}", plugin=program.plugin)
@@ -189,6 +187,12 @@ class Acting:
         )
         reply = await self._asking.ask(request)
         return Raw("".join(block.text for block in reply.step.blocks if isinstance(block, Text)))
+
+
+def _filled_in(word: str, words: Mapping[str, str]) -> str:
+    """All at once: what is put in is not looked through again."""
+    names = "|".join(map(re.escape, words))
+    return re.sub(names, lambda found: words[found[0]], word) if names else word
 
 
 def _raw(ended: JobEnded, hook: Hook) -> Raw:

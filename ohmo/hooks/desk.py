@@ -92,7 +92,7 @@ class HookDesk:
         kept = self._kept / f"{sha256(whole.encode('utf-8', 'backslashreplace')).hexdigest()}.json"
         known = await asyncio.to_thread(_read, kept)
         word = known or await self._asked(what, standing.hooks)
-        if known is None and not word.block:
+        if known is None and standing.hooks and not word.block:
             await asyncio.to_thread(_keep, kept, word)
         return word
 

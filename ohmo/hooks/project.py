@@ -25,7 +25,8 @@ _MOST_WORDS = 2_000
 _FOLDERS = (".ohmo/hooks", ".claude/hooks")  # whatever lies there is trusted with the hooks
 #: How a line of the shell spells the folder it runs in; linear in time, for strangers write them.
 _HERE = re.compile(
-    r"\$\{CLAUDE_PROJECT_DIR(:-[^}$]*)?\}|\$CLAUDE_PROJECT_DIR\b|\$\(pwd\)|`pwd`|\$\{?PWD\b\}?"
+    r"\$\{CLAUDE_PROJECT_DIR(?::-(?:[^}$]|\$\{\w{1,64}\}|\$(?!\{)){0,200})?\}"
+    r"|\$CLAUDE_PROJECT_DIR\b|\$\(pwd\)|`pwd`|\$\{PWD\}|\$PWD\b"
 )
 _WRITTEN = re.compile(r"\d{0,4}>>?\s*\S+")
 _KNOWN = 32  # contents that were read a moment ago
@@ -184,16 +185,11 @@ def _without_variables(hook: Hook) -> Hook:
     return replace(hook, action=replace(hook.action, variables=()))
 
 
-def _here(text: str) -> str:
-    """Twice: of a variable the other may be said to stand for it."""
-    return _HERE.sub(".", _HERE.sub(".", text))
-
-
 def _words(hook: Hook) -> Iterator[str]:
     """What of its command may name a file, but for what a shell writes to."""
     if not isinstance(hook.action, Program):
         return
-    words = [_here(word) for word in hook.action.argv]
+    words = [_HERE.sub(".", word) for word in hook.action.argv]
     if hook.action.argv[: len(SHELL)] == SHELL:
         line = _WRITTEN.sub(" ", " ".join(words[len(SHELL) :]))
         try:

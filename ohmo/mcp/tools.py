@@ -29,6 +29,7 @@ _MOST_DEEP = 40
 _MOST_PROBLEMS = 5
 _DROPPED = frozenset({"title", "additionalProperties", "default", "examples", "$comment"})
 _ELSEWHERE = ("$dynamicRef", "$recursiveRef")
+_PLACE = re.compile(r"0|[1-9][0-9]{0,5}")  # in a list: RFC 6901, 4
 _NAMED = frozenset({"properties", "patternProperties", "dependentSchemas"})
 
 
@@ -173,7 +174,8 @@ class Schema:
             name = part.replace("~1", "/").replace("~0", "~")
             if isinstance(node, list):  # as generators write it that name nothing
                 items = cast("list[Any]", node)
-                node = items[int(name)] if name in map(str, range(len(items))) else None
+                counts = _PLACE.fullmatch(name) is not None and int(name) < len(items)
+                node = items[int(name)] if counts else None
             else:
                 node = cast("dict[str, Any]", node).get(name) if isinstance(node, dict) else None
         if not isinstance(node, dict | bool):

@@ -23,10 +23,11 @@ _NAME = re.compile(r"[A-Za-z0-9](?:_?[A-Za-z0-9-]){0,31}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}$]*))?\}")
 _ADDRESS = re.compile(r"https?://\S+")
 #: Variables that say what a program loads, starts or is set up by: ld.so(8), bash(1), git(1), and
-#: the manuals of Python, Node, npm, Perl, Ruby, Java, Go. What ends as a credential's does is none.
+#: the manuals of Python and pip, uv, Node and npm, Perl, Ruby, Java, Go,
+#: Cargo. What ends as a credential's does is none.
 _LEADS = re.compile(
     r"(?!\w*(?:TOKEN|SECRET|PASSWORD|PASSWD|AUTH|KEY|PIN)$)"
-    r"(?:(?:LD|DYLD|GIT|NODE|NPM_CONFIG)_\w+|PYTHON\w+|\w*(?:PATH|LIB|HOME|DIR|PREFIX|PRELOAD|LOADER|STARTUP|OPTS?|OPTIONS|FLAGS|ENV"
+    r"(?:(?:LD|DYLD|GIT|NODE|NPM_CONFIG|PIP|UV|CARGO)_\w+|PYTHON\w+|GOPROXY|\w*(?:PATH|LIB|HOME|DIR|PREFIX|PRELOAD|LOADER|STARTUP|OPTS?|OPTIONS|FLAGS|ENV"
     r"|CONFIG|FILE|RC|SHELL|COMMAND|CMD|PROGRAM|WRAPPER|EDITOR|PAGER|BROWSER|ASKPASS))",
     re.IGNORECASE,
 )
@@ -159,7 +160,7 @@ def shown(endpoint: Endpoint, given: Mapping[str, str], redact: Callable[[str], 
     address, for those often hold secrets."""
     own = {key: value for key, value in (endpoint.env or {}).items() if given.get(key) != value}
     leads = sorted(filter(_LEADS.fullmatch, own))
-    more = [f"{key}={cut(redact(shlex.quote(own[key])), _CUT)}" for key in leads]
+    more = [f"{key}={cut(shlex.quote(redact(own[key])), _CUT)}" for key in leads]
     more += [f"{key}=…" for key in own if key not in leads]
     told = [f"with the header {key}" for key in endpoint.headers or {}]
     address, asks, _ = endpoint.url.partition("?")

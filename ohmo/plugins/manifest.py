@@ -184,7 +184,8 @@ def _skills(content: Content, written: _Paths) -> Iterator[str]:
     for place in places:
         if place in content.files:
             raise BadPlugin(f"skills: {_line(place)[:100]!a}: name the folder of the skill")
-        if not place or place.rpartition("/")[0] not in places:
+        own = f"{place}/SKILL.md" in content.files
+        if not (place and own and place.rpartition("/")[0] in places):
             yield place
 
 

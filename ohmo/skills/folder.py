@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 import ohmo
 from channels.record import record
-from ohmo.config.source import bottomless
+from ohmo.config.source import safe_yaml
 from ohmo.content import FRONT_MATTER, NEEDED, Content, Unfit, content_of, newer, one_line, text_in
 from ohmo.lifecycle import outcome
 
@@ -160,13 +159,13 @@ def _parted(text: str) -> tuple[Mapping[str, Any], str]:
 def _loaded(head: str) -> Any:
     """Also where words with a colon are not quoted, as in many that are published. Raises what YAML
     does."""
-    load = cast("Any", YAML(typ="safe", pure=True)).load
-    if bottomless(head):
-        raise YAMLError
+    load = cast("Any", safe_yaml()).load
     try:
         return load(head)
     except _UNREADABLE:
-        quoted = _PLAIN.sub(lambda line: f"{line[1]}{json.dumps(line[2].rstrip())}", head)
+        quoted = _PLAIN.sub(
+            lambda line: f"{line[1]}{json.dumps(line[2].rstrip(), ensure_ascii=False)}", head
+        )
         read = outcome(lambda: load(quoted))
         if isinstance(read, Exception):
             raise

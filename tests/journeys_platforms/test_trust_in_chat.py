@@ -143,12 +143,12 @@ async def test_a_card_about_what_keeps_changing_says_so_where_it_stands(
         plugin(scene.daemon.home)
         first = await card(scene, on, "shop")
         plugin(scene.daemon.home, "Weigh it!")
-        edited = await card(scene, on, "It is another by now")
+        edited = await card(scene, on, "It was another meanwhile")
         assert edited.id == first.id
         assert await count(scene, on) == 1
         await scene.rigs[on].presses(edited.id, edited.choices[0])
         gone = await settled(scene, on, "this trusts nothing")
-        assert "It is another by now" not in gone.text
+        assert "It was another meanwhile" not in gone.text
         second = await card(scene, on, "shop")
         assert await trusted(scene, "shop") == []
         await scene.rigs[on].presses(second.id, second.choices[0])

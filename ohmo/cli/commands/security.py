@@ -28,11 +28,11 @@ def audit(ctx: click.Context, file: Path | None, as_json: bool, fix: bool) -> No
     from ohmo.doctor.audit import close
 
     config = load_config(file)
+    walls = walls_tried(config, os.environ)  # makes what of the home is not there
     if fix:
         config.home.refuse_root()
         for line in close(config):
             click.echo(clean(line), err=True)
-    walls = walls_tried(config, os.environ)
     found = look(config, os.geteuid(), walls=walls)
     if as_json:
         rows = [

@@ -181,7 +181,7 @@ async def test_what_keeps_changing_is_one_card_that_trusts_nothing(rig: Rig) -> 
     assert "content `aaaaaaaaaaaa`" in text
     assert (
         edited
-        == f"{text}\n\n_It is another by now: **Trust** trusts nothing and asks anew, with what it is then._"
+        == f"{text}\n\n_It was another meanwhile: unless it is this again, **Trust** trusts nothing and asks anew._"
     )
     posts = [found.row.row for found in rig.store.tables.posts.values()]
     assert posts[0].outbound.choices == posts[1].outbound.choices != ()

@@ -80,12 +80,18 @@ def test_what_is_no_yaml_is_one_line_with_a_number(text: str, line: int) -> None
     assert int(found[0].split(":")[1]) >= line
 
 
-def test_brackets_without_end_are_one_line() -> None:
+@pytest.mark.parametrize("brackets", ["[", "{", '["]",', "[ # ]\n", "[ ']', "])
+def test_brackets_without_end_are_one_line(brackets: str) -> None:
     began = time.monotonic()
-    assert said("a: " + "[" * 5000) == [
+    assert said("a: " + brackets * 5000) == [
         "config.yaml: not valid YAML: brackets within brackets without end"
     ]
     assert time.monotonic() - began < 1
+
+
+def test_brackets_that_are_words_are_none() -> None:
+    words = "|\n" + "  [0, 1) ... [\n" * 200
+    assert said(f"a: {words}b: '{'[' * 200}'\n# {'{' * 200}\n") == []
 
 
 def test_a_character_that_no_file_may_hold_has_its_line() -> None:

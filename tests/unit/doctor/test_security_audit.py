@@ -3,6 +3,7 @@ leaves nothing to decide; a careful home has none that is grave."""
 
 from __future__ import annotations
 
+import errno
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -84,6 +85,24 @@ def test_what_lies_open_in_the_home_is_closed_and_nothing_else_is_touched(patien
     assert len(close(config)) == 2
     assert (findings(patient), close(config)) == ({}, [])
     assert (patient.home.root / "config.yaml").stat().st_mode & 0o777 == 0o700
+
+
+def test_one_file_that_cannot_be_closed_keeps_no_other_open(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("config.yaml", ""):
+        (patient.home.root / name).chmod(0o755)
+    closes = Path.chmod
+
+    def foreign(path: Path, mode: int) -> None:
+        if path == patient.home.root:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+        closes(path, mode)
+
+    monkeypatch.setattr(Path, "chmod", foreign)
+    one, other = close(load(environ=patient.environ))
+    assert "cannot be closed (Operation not permitted)" in one
+    assert other == f"{patient.home.root / 'config.yaml'}: closed to others"
 
 
 def test_the_preset_full_is_named_and_that_it_is_not_in_force(patient: Patient) -> None:

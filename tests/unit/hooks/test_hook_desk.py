@@ -203,6 +203,22 @@ async def test_a_list_of_words_is_told_the_project_as_a_line_of_the_shell_is(
     assert (await room.desk.before(room.what())).block == f"in {room.work}"
 
 
+async def test_what_the_model_calls_a_file_is_filled_in_nowhere_again(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    (room.work / "guard.py").write_text("import sys; sys.stderr.write(sys.argv[1]); sys.exit(2)")
+    command = f"{sys.executable} guard.py {{file}}"
+    entry = {"events": ["PRE_TOOL_USE"], "type": "COMMAND", "command": command, "can_block": True}
+    room.write({"name": "guard", **entry})
+    what = room.what(call=ToolCall("t.1", "Write", {"path": "${CLAUDE_PROJECT_DIR}/x"}, ""))
+    assert (await room.desk.before(what)).block == f"{room.work}/${{CLAUDE_PROJECT_DIR}}/x"
+
+
+async def test_a_call_that_no_hook_is_there_for_is_not_written_down(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    assert (await room.desk.before(room.what())).block == ""
+    assert not (room.home / "state" / "hooks").exists()
+
+
 async def test_what_a_person_reads_of_a_hook_holds_no_secret(tmp_path: Path) -> None:
     room = Room(tmp_path, python("import sys; sys.stderr.write('it is t0k'); sys.exit(2)"))
     assert (await room.desk.before(room.what())).block == "it is [redacted]"
@@ -660,7 +676,15 @@ async def test_hooks_of_a_project_run_only_while_exactly_they_are_trusted(tmp_pa
     assert not await blocked()
 
 
-@pytest.mark.parametrize("line", ["1" * 60_000, "${CLAUDE_PROJECT_DIR:-" * 2_700, "> " * 30_000])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1" * 60_000,
+        "${CLAUDE_PROJECT_DIR:-" * 2_700,
+        "${CLAUDE_PROJECT_DIR:-${a" * 2_200,
+        "> " * 30_000,
+    ],
+)
 async def test_a_line_of_a_project_is_looked_through_at_once(tmp_path: Path, line: str) -> None:
     room = Room(tmp_path)
     (room.work / ".ohmo").mkdir()
@@ -680,6 +704,11 @@ async def test_a_line_of_a_project_is_looked_through_at_once(tmp_path: Path, lin
         ('"${CLAUDE_PROJECT_DIR:-.}"/check', True),
         ("$(pwd)/check", True),
         ('"${CLAUDE_PROJECT_DIR:-${PWD}}"/check', True),
+        ('"${CLAUDE_PROJECT_DIR:-$PWD}"/check', True),
+        ('"${CLAUDE_PROJECT_DIR:-$(git rev-parse --show-toplevel)}"/check', True),
+        ('"${CLAUDE_PROJECT_DIR:-${HOME}}/check"', True),
+        ('"$PWD"/check', True),
+        ('"${PWD}"/check', True),
         ("cd ci && ./inner", True),
         ("make --file=check", True),
         (["bash", "my ci/with spaces"], True),

@@ -261,6 +261,7 @@ async def test_values_of_variables_and_queries_are_not_told(tmp_path: Path) -> N
         *("BASH_ENV", "ENV", "PERL5LIB", "PERL5OPT", "RUBYOPT", "GIT_SSH_COMMAND", "GIT_CONFIG"),
         *("GIT_CONFIG_VALUE_0", "npm_config_script_shell", "JAVA_TOOL_OPTIONS", "GOFLAGS"),
         *("SSH_ASKPASS", "EDITOR", "LESSOPEN_CMD", "CLASSPATH", "GCONV_PATH", "DOCKER_CONFIG"),
+        *("UV_DEFAULT_INDEX", "PIP_EXTRA_INDEX_URL", "GOPROXY", "CARGO_REGISTRIES_X_INDEX"),
     ],
 )
 async def test_what_leads_a_program_to_code_is_told_with_its_value_but_no_secret(

@@ -53,6 +53,21 @@ def test_a_pattern_runs_in_linear_time() -> None:
     assert time.perf_counter() - began < 0.5
 
 
+def test_references_into_a_long_list_are_followed_at_once() -> None:
+    last = {"$ref": "#/$defs/all/7999"}
+    many = of(**{f"p{n}": last for n in range(60)})
+    whole = of(**{f"q{n}": {"$ref": "#/$defs/many"} for n in range(20)})
+    began = time.process_time()
+    Schema(whole | {"$defs": {"all": [{}] * 8_000, "many": many}})
+    assert time.process_time() - began < 0.3
+
+
+@pytest.mark.parametrize("place", ["-1", "01", "+1", "1_0", "\N{SUPERSCRIPT TWO}", "9" * 5_000])
+def test_a_place_in_a_list_is_a_plain_number(place: str) -> None:
+    with pytest.raises(BadSchema, match="refers to what it does not have"):
+        Schema(of(a={"$ref": f"#/$defs/all/{place}"}) | {"$defs": {"all": [{}] * 20}})
+
+
 def _wide() -> dict[str, Any]:
     levels = {
         f"l{n}": of(a={"$ref": f"#/$defs/l{n + 1}"}, b={"$ref": f"#/$defs/l{n + 1}"})

@@ -117,6 +117,7 @@ def test_a_manifest_of_ours_names_other_places_and_a_published_one_holds_them(
         (["./skills/tea"], ("skills",)),  # it is in the usual folder anyway
         (["./own/brew", "own/pour/"], ("skills", "own/brew", "own/pour")),
         (["./own"], ("skills", "own")),
+        (["./skills/more"], ("skills", "skills/more")),  # a folder of skills in it
     ],
 )
 def test_a_skill_may_be_named_itself(
@@ -127,6 +128,7 @@ def test_a_skill_may_be_named_itself(
         ".claude-plugin/plugin.json": manifest,
         "own/brew/SKILL.md": "x",
         "own/pour/SKILL.md": "x",
+        "skills/more/cake/SKILL.md": "x",
     }
     assert read_plugin(plugin(tmp_path, **there))[0].skills == found
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ohmo.contracts.sandbox import Cage
+from ohmo.contracts.sandbox import Cage, network_of
 from ohmo.sandbox import probing
 from ohmo.sandbox.sandbox_exec import SandboxExec, profile
 from ohmo.sandbox.walls import CageSettings
@@ -166,3 +166,8 @@ def test_a_mac_has_no_other_backend(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     able, why = found("landlock")
     assert able == []
     assert "sandbox.backend: auto" in why[0]
+
+
+def test_people_are_told_that_names_of_the_network_are_not_told_apart() -> None:
+    assert "a yes to all of it" in network_of(SandboxExec.name)
+    assert network_of("bubblewrap") == ""

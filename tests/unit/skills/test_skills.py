@@ -237,7 +237,13 @@ def test_a_published_head_is_read_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "head", [f'allowed-tools: "a{" " * 8_000}b)"', f"a: {'[' * 8_000}", f"a: b: {' ' * 8_000}x"]
+    "head",
+    [
+        f'allowed-tools: "a{" " * 8_000}b)"',
+        f"a: {'[' * 8_000}",
+        "a: " + '["]",' * 3_000,
+        f"a: b: {' ' * 8_000}x",
+    ],
 )
 def test_a_head_is_read_or_refused_at_once(tmp_path: Path, head: str) -> None:
     """Anybody may have written it, and nobody trusts it yet."""
@@ -259,9 +265,9 @@ async def test_a_skill_that_a_plugin_names_itself_is_one(rig: Rig, tmp_path: Pat
 
 def test_words_with_a_colon_that_nobody_quoted_are_words(tmp_path: Path) -> None:
     """As the guide for clients of the Agent Skills specification wants it."""
-    head = 'description: Use when: somebody says "tea": or \\ alone \nlicense: MIT\nversion: 1.0'
+    head = 'description: Use when: somebody says "tea": or \\ alone 🍵 \nlicense: MIT\nversion: 1.0'
     read, _ = read_skill(skill(tmp_path, "x", f"---\nname: tea\n{head}\n---\nBody\n"))
-    assert read.description == 'Use when: somebody says "tea": or \\ alone'
+    assert read.description == 'Use when: somebody says "tea": or \\ alone 🍵'
     assert (read.name, read.version) == ("tea", "1.0")
 
 
