@@ -8,6 +8,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Sequence
+from functools import cache, partial
 from pathlib import Path
 
 from ohmo.contracts.tool import CallContext
@@ -130,6 +131,28 @@ _MACHINE_CODE = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xfe\xe
 _HARMLESS_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 
 
+class Looks:
+    """What one judgement finds below folders and in repositories: each is looked through once, all
+    folders together no further than one alone, however often a line names them."""
+
+    def __init__(self, sensitive: SensitivePaths, aliases: FileAliases) -> None:
+        self.aliases = aliases
+        self.repository = cache(repository_at)
+        self.twin = cache(partial(first_sensitive, sensitive=None, aliases=aliases))
+        self._sensitive = sensitive
+        self._found: dict[tuple[str, bool], str] = {}
+        self._left = _MOST_ENTRIES
+
+    def below(self, path: str, *, linked: bool) -> str:
+        """As ``first_sensitive``."""
+        key = (path, linked)
+        if key not in self._found:
+            self._found[key], self._left = _searched(
+                path, self._sensitive, self.aliases, linked=linked, left=self._left
+            )
+        return self._found[key]
+
+
 class ReadPolicy:
     """``path``: where commands find programs."""
 
@@ -137,25 +160,23 @@ class ReadPolicy:
         self._path = path
         self._reach = reach
 
-    def hides_sensitive(
-        self, simple: Simple, opened: Reading, sensitive: SensitivePaths, aliases: FileAliases
-    ) -> str:
+    def hides_sensitive(self, simple: Simple, opened: Reading, looks: Looks) -> str:
         """What a command that only reads would read of sensitive files that its words do not name;
         no rule covers that."""
         deep = opened.kind == "trees"
         linked = opened.repository is not None
         paths = [path for cwd in simple.cwds for path in _paths(simple, opened, cwd)]
         for path in dict.fromkeys(paths):
-            if aliases.at(path) is Touch.INSIDE:
+            if looks.aliases.at(path) is Touch.INSIDE:
                 return f"{path} is a sensitive file under another name"
-            hidden = first_sensitive(path, sensitive, aliases, linked=linked) if deep else ""
+            hidden = looks.below(path, linked=linked) if deep else ""
             if hidden:
                 return f"{hidden} is below {path}"
         if deep and opened.repository is not None:  # whatever git knows there
             for cwd in simple.cwds:
                 repository = located(resolved(opened.repository, cwd))
                 top = repository.folders[0] if repository is not None else ""
-                twin = first_sensitive(top, None, aliases) if top else ""
+                twin = looks.twin(top) if top else ""
                 if twin:
                     return f"{twin} is a sensitive file under another name"
         return ""
@@ -175,7 +196,12 @@ class ReadPolicy:
         return ""
 
     def shut(
-        self, simple: Simple, opened: Reading, context: CallContext, outside: list[str]
+        self,
+        simple: Simple,
+        opened: Reading,
+        context: CallContext,
+        outside: list[str],
+        looks: Looks,
     ) -> str:
         """Why the command may not read what it would; "" when it may. ``outside`` gains the paths
         it would read outside the workspace."""
@@ -194,7 +220,7 @@ class ReadPolicy:
                 continue
             folder = f"{cwd}/{opened.repository}"
             is_folder = os.path.isdir(folder)  # noqa: PTH112 - as above
-            repository = repository_at(real(folder)) if is_folder else None
+            repository = looks.repository(real(folder)) if is_folder else None
             if repository is None:
                 return "there is no repository here"
             if repository.unknown:
@@ -264,7 +290,13 @@ def first_sensitive(
     follows where it once knew a folder. ``sensitive`` None: for what reads the files of a
     repository, whose names it keeps anyway: other names only, beside ``.git``, and any tree is
     small enough."""
-    left = _MOST_ENTRIES
+    return _searched(path, sensitive, aliases, linked=linked, left=_MOST_ENTRIES)[0]
+
+
+def _searched(
+    path: str, sensitive: SensitivePaths | None, aliases: FileAliases, *, linked: bool, left: int
+) -> tuple[str, int]:
+    """And how many of ``left`` entries are left."""
     queue = [path]
     while queue:
         try:
@@ -272,21 +304,22 @@ def first_sensitive(
                 for entry in entries:
                     left -= 1
                     if left < 0:
-                        return f"more than {_MOST_ENTRIES} files" if sensitive is not None else ""
+                        many = f"more than {_MOST_ENTRIES} files" if sensitive is not None else ""
+                        return many, 0
                     if sensitive is None and entry.name == ".git":
                         continue
                     hidden = sensitive is not None and sensitive.hides(entry.path)
                     if hidden or aliases.at(entry.path) is Touch.INSIDE:
-                        return entry.path
+                        return entry.path, left
                     if entry.is_dir(follow_symlinks=False):
                         queue.append(entry.path)
                     elif linked and entry.is_dir():
                         within = f"{real(entry.path)}/".startswith(f"{path}/")
                         if not within:
-                            return entry.path
+                            return entry.path, left
         except OSError:
             continue  # what cannot be listed cannot be read through either
-    return ""
+    return "", left
 
 
 def _machine_code_of(name: str, path: str) -> str | None:

@@ -14,6 +14,7 @@ from functools import partial
 from channels.record import record
 from ohmo.contracts.tool import CallContext
 from ohmo.permissions.boundaries import (
+    Looks,
     ProtectedPlaces,
     Reach,
     ReadPolicy,
@@ -295,15 +296,16 @@ class CommandPolicy:
         by_rule: Ruling | None = None
         outside: list[str] = []
         quiet = only_git_that_reads(script.plain)
+        looks = Looks(sensitive, aliases)
         for simple in script.plain:
             beyond: list[str] = []
             shut = ""
             opened = reading(simple)
             if opened is not None:
-                hidden = self._reading.hides_sensitive(simple, opened, sensitive, aliases)
+                hidden = self._reading.hides_sensitive(simple, opened, looks)
                 if hidden:
                     return Ruling("ask", "sensitive", "", hidden, remember=False)
-                shut = self._reading.shut(simple, opened, context, beyond)
+                shut = self._reading.shut(simple, opened, context, beyond, looks)
             why = shut or self._reading.more_than_reading(simple, opened, context)
             if not why and opened is not None and opened.repository is not None and not quiet:
                 why = (

@@ -214,7 +214,8 @@ _SED_COMMAND = rf"(?:{_SED_PLACES})?(?:[pdqnNGhHx=]|{_SED_CHANGES})"
 _SED = re.compile(rf"\s*+{_SED_COMMAND}[ \t]*+(?:[;\n]\s*+{_SED_COMMAND}[ \t]*+)*+;?\s*+")
 
 _AWK_VALUE = (
-    r"(?:\$(?:\d+|NF)|\$\(NF-\d+\)|NR|NF|FNR|FILENAME|\d+|\"[^\"\\\n]*\"|length\(\$\d+\)|length)"
+    r"(?:\$(?:\d+|NF)|\$\(NF-\d+\)|NR|NF|FNR|FILENAME|\d+|\"[^\"\\\n]*\"|length\(\$\d+\)"
+    r"|length(?!\s*/))"  # to mawk a slash behind it begins a pattern
 )
 _AWK_SUM = r"(?:s|n|c|t|sum|count|total|max)"
 _AWK_TEST = (
@@ -236,6 +237,7 @@ _AWK = re.compile(rf"\s*{_AWK_RULE}(?:(?:\s*[;\n]|(?<=\}}))\s*{_AWK_RULE})*\s*")
 _JQ_PATH = r"(?:\.[A-Za-z_]\w*)+"  # what a string may hold of the input
 _JQ_TEXT = rf"\"(?:[^\"\\]|\\[\"\\/nt]|\\\((?:{_JQ_PATH}|\.)\))*\""
 _JQ_TOKEN = re.compile(_JQ_TEXT + r"|\s+|\.\.|\.?[A-Za-z_]\w*|\d+|[.,:;|()\[\]{}?=!<>+*/%-]|@\w+")
+_JQ_OPENED = {")": "(", "]": "[", "}": "{", "end": "if"}
 _JQ_WORDS = word_set(
     """add all and any arrays ascii_downcase ascii_upcase booleans contains def del elif else empty
         end endswith false first flatten floor from_entries fromjson group_by has if in
@@ -268,10 +270,11 @@ def jq_only_reads(filter_: str) -> bool:
             return False
         word = token[0]
         at = token.end()
-        if word in ("(", "[", "{"):
+        if word in ("(", "[", "{", "if"):  # jq 1.7 takes ``{a: if . then 1, env else 2 end}``
             inside.append(word)
-        elif word in (")", "]", "}"):
-            inside = inside[:-1]
+        elif word in _JQ_OPENED:
+            if not inside or inside.pop() != _JQ_OPENED[word]:
+                return False
         elif (word[0].isalpha() or word[0] in "_@") and word not in _JQ_WORDS:
             # {name: .value}, {name, other}: not what stands behind a colon
             key = inside[-1:] == ["{"] and before in "{," and re.match(r"\s*[:,}]", filter_[at:])

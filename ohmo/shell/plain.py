@@ -30,7 +30,9 @@ from ohmo.shell.script import Redirect, Simple
 _LONGEST = 10_000  # characters; nobody reads a longer line at a glance, nor do we
 _MOST_NAMES = 5_000  # that the wildcards of one line become
 _LEAST_NAMES = 50  # that a wildcard counts for: it looks at far more than it becomes
-_MOST_COMMANDS = 500  # that the loops of one line come to
+_MOST_COMMANDS = 300  # and rounds of loops: each is judged
+_MOST_LETTERS = 30_000  # that the loops of a line come to: each round is read again
+_MOST_INSIDE = 10  # loops inside each other
 # Controls but tab and newline; letters nobody sees (Hangul fillers); halves of characters; the
 # range that marks wildcards elsewhere.
 _STRANGE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u115f\u1160\u3164\uffa0\ud800-\uf8ff]")
@@ -98,6 +100,7 @@ class _Reader:
         self._branches: list[str] = []  # of each ``if`` that is open the last word
         self._over: list[str] = []  # the folders in which the words of loops are looked for
         self._rounds = 0
+        self._letters = _MOST_LETTERS  # that loops may still come to
         self._values: dict[str, tuple[str, bool]] = {}  # of loops; whether a wildcard gave it
         self._used: set[bool] = set()  # such values in the word that is read
 
@@ -152,6 +155,8 @@ class _Reader:
                 self._enter(command, operator, first=not commands)
             if not (loop or closed) or command.redirects:
                 commands.append(command)
+            if len(commands) > _MOST_COMMANDS:
+                _no(f"more than {_MOST_COMMANDS} commands")
             piped = operator == "|"
         if inside or self._branches:
             _no("no end of it")
@@ -184,16 +189,24 @@ class _Reader:
         if body is None:
             _no("a loop without do")
         self._over = self._listed
+        if head[1] in self._values or len(self._values) == _MOST_INSIDE:
+            _no("a loop in one of the same name, or too deep in others")
         around, self._branches = self._branches, []
         for value in words:
             self._at = body.end()
             self._rounds += 1
-            if max(self._rounds, len(commands)) > _MOST_COMMANDS:
-                _no(f"loops of more than {_MOST_COMMANDS} commands")
+            if self._rounds > _MOST_COMMANDS:
+                _no(f"more than {_MOST_COMMANDS} rounds of loops")
             self._values[head[1]] = value
             self._list(commands, inside=True)
+            self._spend(self._at - body.end())
         self._values.pop(head[1], None)
         self._branches = around
+
+    def _spend(self, letters: int) -> None:
+        self._letters -= letters
+        if self._letters < 0:
+            _no(f"loops of more than {_MOST_LETTERS} characters")
 
     def _enter(self, command: Simple, operator: str, *, first: bool) -> None:
         """A ``cd``."""
@@ -362,6 +375,7 @@ class _Reader:
         if name not in self._values:
             _no(f"${name}")
         value, found = self._values[name]
+        self._spend(len(value))  # one in the words of the next loop grows with every loop
         self._used.add(found)
         return value
 

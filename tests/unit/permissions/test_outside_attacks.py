@@ -12,6 +12,7 @@ from permission_house import House
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.outbox import Grant
 from ohmo.contracts.tool import Footprint
+from ohmo.permissions import boundaries
 from ohmo.permissions.wording import suggest_rule
 
 NOT_FREE_LINES = r"""
@@ -331,12 +332,36 @@ def test_secrets_of_a_cluster_stay_closed_wherever_the_word_stands(
     assert house.bash(command, allow=["Bash(kubectl get:*)"]).layer == "sensitive"
 
 
-@pytest.mark.parametrize("command", ["sed -n 'p" + "\n" * 9000 + "!' x", "ls " + "*a" * 4000 + "b"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sed -n 'p" + "\n" * 9000 + "!' x",
+        "ls " + "*a" * 4000 + "b",
+        f"for f in {'1 ' * 490}; do echo {'$f' * 4000}; done",
+        f"for f in {'1 ' * 490}; do {'! ' * 4000}ls; done",
+        f"for f in {'1 ' * 490}; do cat {'$f/a ' * 1600}; done",
+        # of 582 MB; with one loop more the memory of a house
+        f'for f in {"x" * 400}; do for g in "{"$f" * 400}"; do echo "{"$g" * 400}"; done; done',
+        "for f in a;do " * 500 + "ls" + ";done" * 500,
+    ],
+)
 def test_no_repetition_holds_the_judgement_up(house: House, command: str) -> None:
     (house.work / ("a" * 250)).touch()
     began = time.process_time()
     assert house.bash(command).verdict != "deny"
     assert time.process_time() - began < 2.0
+
+
+def test_all_folders_of_a_line_are_looked_through_no_further_than_one(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boundaries, "_MOST_ENTRIES", 5)
+    for name in ("p/a", "p/b", "p/c", "q/a", "q/b", "q/c"):
+        (house.work / name).parent.mkdir(exist_ok=True)
+        (house.work / name).touch()
+    assert house.bash("for f in 1 2 3; do grep -r $f p; grep -r $f ./p; done").verdict == "allow"
+    both = house.bash("grep -r x p; grep -r x q")
+    assert (both.verdict, "more than 5 files" in both.reason) == ("ask", True)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ cd src; ls
 ls --help
 jq '.[] | {name, version}' package.json
 awk '{print NR": "$0}' a.py
+awk '{print length, length($1) / 2}' a.py
+jq '{a: (if .x then 1 else 2 end), b}' package.json
 sed 's/[[:space:]]*$//' a.py
 git status
 git status --short
@@ -87,6 +89,12 @@ LC_ALL=C x=1 ls
 jq -n '{a: env, b}'
 jq '{a: .x | env, b}' package.json
 awk '{print "a"$1 > "x"}' a.py
+awk '{print length /"/ > "s" length /"/ 1}' a.py
+awk '{print $1, length/"/ > "s" length /"/ 1}' a.py
+jq '{a: if . then 1, env, 2 else 3 end}' package.json
+jq '{a: if . then 1, env else 2 end}' package.json
+jq '{a: [{end: 1}, env, 2]}' package.json
+jq '{if: 1}, env, 2' package.json
 sed 's/[[:space:]/]x/w out' a.py
 [[ -f a.py ]]
 x=1; echo $x
