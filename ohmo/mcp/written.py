@@ -31,7 +31,7 @@ _LEADS = re.compile(
     r"|CONFIG|FILE|RC|SHELL|COMMAND|CMD|PROGRAM|WRAPPER|EDITOR|PAGER|BROWSER|ASKPASS))",
     re.IGNORECASE,
 )
-_CUT = 100  # characters of the value of one
+_CUT, _LINE = 100, 200  # characters of the value of one, and of a command
 _Line = Annotated[str, Field(max_length=8_192, pattern=r"^[^\x00\r\n]*$")]
 
 
@@ -165,7 +165,11 @@ def shown(endpoint: Endpoint, given: Mapping[str, str], redact: Callable[[str], 
     told = [f"with the header {key}" for key in endpoint.headers or {}]
     address, asks, _ = endpoint.url.partition("?")
     url = f"{address}?…" if asks else address
-    return redact(" ".join([*more, *endpoint.argv] if endpoint.argv else [url, *told]))
+    if not endpoint.argv:
+        return redact(" ".join([url, *told]))
+    # Neither is so long that the other does not stand on the card.
+    program = cut(redact(" ".join(endpoint.argv)), _LINE)
+    return redact(" ".join([program, *(["with", *more] if more else [])]))
 
 
 def _filled(text: str, environ: Mapping[str, str]) -> str:

@@ -26,7 +26,7 @@ from ohmo.plugins.manifest import BadPlugin, Plugin, read_plugin
 log = structlog.get_logger("ohmo.plugins")
 MOST = 64  # plugins of one home
 FRESH = 2.0  # seconds that a look at the folders counts
-_CUT = 160  # characters of what one runs
+_CUT = 300  # characters of what one runs
 State = Literal["trusted", "changed", "untrusted", "broken"]
 Tell = Callable[[str, str], Awaitable[object]]
 """What it is about, so that it is told once, and the words for the owner."""

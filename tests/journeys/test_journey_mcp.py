@@ -152,7 +152,7 @@ async def test_servers_of_a_project_wait_for_trust_and_ask_again_when_a_byte_cha
         assert f"{file} does not count: read it, then: ohmo trust allow mcp" in waits.err
         listed = (await home.ohmo("trust", "list")).out
         assert f"mcp {home.work} waits: it starts programs" in listed
-        assert "shop: NODE_OPTIONS='--require ./pre.js' PLACE=… MODE=… SHOP_PIN=… " in listed
+        assert " with NODE_OPTIONS='--require ./pre.js' PLACE=… MODE=… SHOP_PIN=…" in listed
         assert (await home.ohmo("-p", "hi")).code == 0
         assert "mcp__" not in server.asked[0].raw.decode()
 

@@ -246,7 +246,7 @@ async def test_values_of_variables_and_queries_are_not_told(tmp_path: Path) -> N
     }
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"x": row}}))
     (found,) = await project(tmp_path, Allowing()).candidates()
-    assert "x: SHOP_PIN=… sh;" in found.may
+    assert "x: sh with SHOP_PIN=…;" in found.may
     assert "swordfish" not in found.may
     row = {"url": "https://x.example/mcp?pin=swordfish"}
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"x": row}}))
@@ -273,7 +273,7 @@ async def test_what_leads_a_program_to_code_is_told_with_its_value_but_no_secret
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"x": row}}))
     (found,) = await project(tmp_path, Allowing()).candidates()
     assert f"{name}='./a b.so ******** ********'" in found.may
-    assert "GIT_TOKEN=… sh;" in found.may
+    assert "GIT_TOKEN=…;" in found.may
     assert "Z_PATH=/z/z" in found.may
     assert "(400 characters)" in found.may
 
