@@ -144,8 +144,7 @@ def build_agent(
     brought: Brought | None,
     walled: Walled,
 ) -> AgentParts:
-    """``asking``: the model, for the steps of turns and for the rest. ``environ``: that of
-    ``finding_programs``. ``cron``: makes jobs. ``largest``: bytes of a file a place can show."""
+    """``asking``: for steps of turns; for the rest. ``largest``: bytes of what a place shows."""
     (call, ask), walls, host = asking, walled.walls, host_of(config, environ)
     tidying = _tidying(config, model, ask, _memory(config, environ, ambient.clock))
     skills = _skills(config, environ, store, brought)

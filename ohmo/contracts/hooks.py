@@ -97,8 +97,7 @@ class Hooks(Protocol):
         ...
 
     async def after(self, what: Hooked) -> Sequence[str]:
-        """Once for each call that was run: what the model is told beside its result, each line
-        with who says it."""
+        """Of a call that was run: what the model is told beside its result, with who says it."""
         ...
 
 

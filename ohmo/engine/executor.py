@@ -57,13 +57,8 @@ UNKNOWN = (
 HINT_AT = 3  # equal calls with equal results
 STOP_AT = 5
 ToolEvent = ToolStarted | ToolRefused | ToolProgress | ToolDone | PlanUpdated | Status
-Settled = Callable[[], Awaitable[None]]
 Before = Callable[[CallContext, Footprint], Awaitable[Sequence[str]]]
 """Awaited before a call that may change something; lines for whoever watches."""
-
-
-async def at_once() -> None:
-    """Nothing has to be known before."""
 
 
 async def nothing_before(context: CallContext, footprint: Footprint) -> Sequence[str]:
@@ -139,7 +134,7 @@ class _Call:
         self.emit(ToolRefused(self.turn, self.call.id, self.call.name, summary(self.call)))
         await self.end(_error(self.call, refusal.why, refusal.layer, refusal.taint))
 
-    async def end(self, output: ToolOutput) -> ToolResult:
+    async def end(self, output: ToolOutput) -> None:
         """Its result is recorded, then told."""
         hint = self._guard.note(self.call, output.result)
         result = self.asked.noted(output.result)
@@ -153,7 +148,6 @@ class _Call:
         if plan is not None:
             title = self._redact(plan.title)
             self.emit(PlanUpdated(self.turn, self.call.id, plan.step, plan.total, title))
-        return result
 
     def _progress(self, text: str) -> None:
         self.emit(ToolProgress(self.turn, self.call.id, self._redact(text)))
@@ -162,8 +156,7 @@ class _Call:
 class Executor:
     """``before``: keeps what a call may change. ``failpoint`` is hit as tool.before, tool.running,
     tool.after. ``redact`` takes secrets out of what a tool says: the model, the transcript and
-    whoever watches read it without them. ``hooks``: None: there are none. ``settled``: waited for
-    before calls are prepared: what their footprints rest on is known then."""
+    whoever watches read it without them. ``hooks``: None: there are none. ``settled``: comes first."""
 
     def __init__(
         self,
@@ -175,7 +168,7 @@ class Executor:
         redact: Callable[[str], str] = str,
         before: Before = nothing_before,
         hooks: Hooks | None = None,
-        settled: Settled = at_once,
+        settled: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._toolbox = toolbox
         self._gate = gate
@@ -195,7 +188,8 @@ class Executor:
         open."""
         questions: dict[int, tuple[ToolCall, Question]] = {}
         footprints: list[Footprint | None] = []
-        await self._settled()
+        if self._settled is not None:
+            await self._settled()
         asked = await ask_hooks(self._hooks, calls, self._prepare, ledger, self._width)
         for each in asked:
             context = ledger.call_context(each.open.call, lambda _: None)
@@ -287,9 +281,8 @@ class Executor:
                 async with limit:
                     output = await prepared.tool.run(prepared.arguments, context)
                 declared = prepared.footprint.declared(output.result, context.media)
-                result = replace(
-                    declared, call=prepared.call.id, allowed=call.asked.allowed(decision.layer)
-                )
+                allowed = call.asked.allowed(decision.layer)
+                result = replace(declared, call=prepared.call.id, allowed=allowed)
                 output = replace(output, result=result)
             except asyncio.CancelledError:
                 task = asyncio.current_task()
@@ -303,12 +296,12 @@ class Executor:
                     why = f"{name} did not end before the turn's deadline and was stopped."
                 output = _error(prepared.call, why, taint=words_of((name,)))
             self._failpoint("tool.after")
-            seconds = time.monotonic() - began
-        if self._hooks is not None and not self._hooks.none_in(context.cwd):
-            what = hooked("post_tool_use", prepared.call, context)
-            shown = replace(output.result, text=self._redact(output.result.text))
-            what = replace(what, result=shown, approved=call.approved, seconds=seconds)
-            call.asked = call.asked.told(await told_after(self._hooks, what))
+            if self._hooks is not None and not self._hooks.none_in(context.cwd):
+                seconds = time.monotonic() - began
+                shown = replace(output.result, text=self._redact(output.result.text))
+                what = hooked("post_tool_use", prepared.call, context)
+                what = replace(what, result=shown, approved=call.approved, seconds=seconds)
+                call.asked = call.asked.told(await told_after(self._hooks, what))
         await call.end(output)
 
     async def _kept(self, context: CallContext, footprint: Footprint) -> Sequence[str]:

@@ -13,8 +13,8 @@ from tests.architecture.test_walks import PAGE, ROOT, walks
 # checkpoints and tools took (docs/decisions/0028), what walls and doors take (0038), plugins, and
 # cages of hooks and servers, names of the network, containers and trust in chat (0040 to 0043).
 MODULES = 391 + 115 + 93
-LINES = 76_920 + 16_600 + 13_900
-TEST_LINES = 90_800 + 13_100 + 12_400
+LINES = 76_920 + 16_600 + 14_000
+TEST_LINES = 90_800 + 13_100 + 12_500
 ROOMS = 50
 IN_A_ROOM = 15  # modules that are no item of a shelf
 # Rooms with more, by how much and why; may only shrink.
