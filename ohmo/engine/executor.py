@@ -156,7 +156,7 @@ class _Call:
 class Executor:
     """``before``: keeps what a call may change. ``failpoint`` is hit as tool.before, tool.running,
     tool.after. ``redact`` takes secrets out of what a tool says: the model, the transcript and
-    whoever watches read it without them. ``hooks``: None: there are none. ``settled``: comes first."""
+    whoever watches read it without them. ``settled``: comes first."""
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ NODES_PER_LINE = 5.954  # of the syntax tree, per line of code
 USED_ONCE = 0.1425  # share of all functions that are private and used at one place
 ONE_IMPORTER = 0.1002  # share of all modules that one neighbour alone imports
 SPINE_MODULES = 45
-SPINE_LINES = 7_297
+SPINE_LINES = 7_298
 WIDEST = 10  # fields of a record
 # Wider ones, each with its reason.
 WIDE = {

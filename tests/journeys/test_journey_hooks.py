@@ -171,7 +171,7 @@ async def test_hooks_of_a_project_are_asked_once_exactly_they_are_allowed(tmp_pa
 
         await until("a card asks", asked)
         listed = await home.ohmo("trust", "list")
-        assert f"hook {home.work} waits: it at pre_tool_use" in listed.out
+        assert f"hook {home.work} waits: it runs at pre_tool_use" in listed.out
         assert "ohmo trust allow hook" in (await home.ohmo("hooks", "list")).err
         allowed = await home.ohmo("trust", "allow", "hook", str(home.work))
         assert allowed.code == 0, allowed.err
