@@ -64,7 +64,8 @@ def programs(made: tarfile.TarFile) -> None:
 
     for name in ("proc", "sys", "dev", "tmp", "etc", "usr", "root"):
         folder = tarfile.TarInfo(name)
-        folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+        folder.type = tarfile.DIRTYPE
+        folder.mode = 0o1777 if name == "tmp" else 0o755  # runc gives it to what is mounted there
         made.addfile(folder)
         done.add(f"/{name}")
     for path in wanted:
