@@ -67,9 +67,10 @@ class _Garbage(Exception):
 def read(hook: Hook, event: HookEvent, raw: Raw) -> Said:
     """All of it counts before a tool; after one only what it says about it, also why it would
     block. What it wants beyond is a finding."""
-    if event == "pre_tool_use" and hook.may_block:
-        return _read(hook, raw)
-    said = _read(replace(hook, dialect="claude"), raw) if hook.strict else _read(hook, raw)
+    before = event == "pre_tool_use" and hook.may_block
+    said = _read(hook, raw, strict=before and hook.strict)
+    if before:
+        return said
     findings = list(said.findings)
     if said.ask or said.arguments is not None:
         findings.append(f"its question or arguments do not count: {event} changes nothing")
@@ -83,45 +84,45 @@ def read(hook: Hook, event: HookEvent, raw: Raw) -> Said:
     return Said(hook.name, findings=tuple(findings))
 
 
-def _read(hook: Hook, raw: Raw) -> Said:
+def _read(hook: Hook, raw: Raw, *, strict: bool) -> Said:
     if raw.problem:
-        return _trouble(hook, raw.problem)
+        return _trouble(hook, raw.problem, strict=strict)
     if raw.code == 2:
         reason = raw.err.strip() or raw.out.strip() or "it gave no reason"
         return Said(hook.name, block=reason[:_REASON])
     if raw.code:
         why = raw.err.strip() or raw.out.strip()
-        return _trouble(hook, f"it ended with exit code {raw.code}{f': {why[:300]}' * bool(why)}")
+        ended = f"it ended with exit code {raw.code}{f': {why[:300]}' * bool(why)}"
+        return _trouble(hook, ended, strict=strict)
     text = raw.out.strip()
     prompt = isinstance(hook.action, Prompt)
     if prompt and (fenced := _FENCE.match(text)):
         text = fenced[1]
     plain = hook.dialect != "own" and not prompt and not text.startswith("{")
     if not text or plain:  # words for whoever reads along there
-        return Said(hook.name) if text or not prompt else _trouble(hook, "the model said nothing")
+        if text or not prompt:
+            return Said(hook.name)
+        return _trouble(hook, "the model said nothing", strict=strict)
     try:
         found = json.loads(text)
         if not isinstance(found, dict):
             raise _Garbage("its answer is no JSON object")
-        return _understood(hook, cast("dict[str, Any]", found))
+        return _understood(hook, cast("dict[str, Any]", found), strict=strict)
     except (ValueError, RecursionError):
-        return _trouble(hook, f"its answer is not JSON: {text[:80]!r}")
+        return _trouble(hook, f"its answer is not JSON: {text[:80]!r}", strict=strict)
     except _Garbage as error:
-        return _trouble(hook, str(error))
+        return _trouble(hook, str(error), strict=strict)
 
 
-def _trouble(hook: Hook, why: str) -> Said:
-    if hook.strict:
+def _trouble(hook: Hook, why: str, *, strict: bool) -> Said:
+    if strict:
         return Said(hook.name, block=f"{why}, so the call is not run")
     return Said(hook.name, findings=(f"{why}; its call goes on",))
 
 
-def _understood(hook: Hook, found: Mapping[str, Any]) -> Said:
-    if (
-        hook.strict
-        and not isinstance(hook.action, Prompt)
-        and (odd := sorted(found.keys() - _KEYS))
-    ):
+def _understood(hook: Hook, found: Mapping[str, Any], *, strict: bool) -> Said:
+    odd = sorted(found.keys() - _KEYS)
+    if strict and odd and not isinstance(hook.action, Prompt):
         raise _Garbage(f"{odd[0][:80]!r} is no key of an answer")
     inner = found.get("hookSpecificOutput", {})
     if not isinstance(inner, dict):
