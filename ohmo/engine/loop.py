@@ -30,6 +30,7 @@ from ohmo.contracts.errors import (
     TimedOut,
     TooLong,
 )
+from ohmo.contracts.hooks import Hooks
 from ohmo.contracts.messages import ModelStep, Text
 from ohmo.contracts.provider import (
     Began,
@@ -44,6 +45,7 @@ from ohmo.contracts.provider import (
 )
 from ohmo.engine.concurrency import Emit, emitted
 from ohmo.engine.executor import Executor, LoopGuard
+from ohmo.engine.hooked import begin_session, sent_back
 from ohmo.lifecycle import closing
 
 Thought = TextDelta | TextReset | ModelDone | Status | CompactionProgress
@@ -56,7 +58,8 @@ async def nothing_after(turn: str) -> None:
 
 class Engine:
     """The built-in agent. ``max_steps``: model calls of a turn, over restarts and questions.
-    ``after``: told when a turn runs no more, however it ended."""
+    ``hooks``: heard as a session begins and before an answer ends its turn. ``after``: told when a
+    turn runs no more, however it ended."""
 
     def __init__(
         self,
@@ -64,11 +67,13 @@ class Engine:
         executor: Executor,
         *,
         max_steps: int,
+        hooks: Hooks | None = None,
         after: Callable[[str], Awaitable[None]] = nothing_after,
     ) -> None:
         self._reasoner = reasoner
         self._executor = executor
         self._max_steps = max_steps
+        self._hooks = hooks
         self._after = after
 
     async def run(self, turn: str, ledger: Ledger) -> AsyncGenerator[Event | Ended]:
@@ -94,11 +99,12 @@ class Engine:
                         ):
                             yield last
                         return
-                if (
-                    ledger.last_was_final()
-                ):  # said is said: what came meanwhile gets a turn of its own
+                # Said is said: what came meanwhile gets a turn of its own.
+                if ledger.last_was_final() and not await self._sent_back(turn, ledger):
                     yield Ended(Answered(ledger.final_text()))
                     return
+                if self._hooks is not None:
+                    await begin_session(self._hooks, turn, ledger)
                 await ledger.steered()
                 try:
                     async with aclosing(self._reasoner.decide(turn, ledger)) as thoughts:
@@ -117,6 +123,9 @@ class Engine:
                     yield last
         finally:
             await self._after(turn)
+
+    async def _sent_back(self, turn: str, ledger: Ledger) -> bool:
+        return self._hooks is not None and await sent_back(self._hooks, turn, ledger)
 
 
 def _failed(

@@ -1,5 +1,6 @@
-"""The hooks of a step: asked about all its calls before any of them is judged, because which waits
-for which is known by what they will touch; and about each when it has run."""
+"""The hooks of a turn: asked about all calls of a step before any of them is judged, because which
+waits for which is known by what they will touch, and about each when it has run; heard as a session
+begins, and before an answer ends the turn."""
 
 from __future__ import annotations
 
@@ -13,14 +14,27 @@ from channels.errors import Unavailable
 from channels.record import record
 from ohmo.contracts.agent import Ledger, OpenCall
 from ohmo.contracts.errors import StoreError
-from ohmo.contracts.hooks import Hooked, HookEvent, Hooks, HookWord
-from ohmo.contracts.messages import Layer, ToolCall, ToolResult
+from ohmo.contracts.hooks import Hooked, HookEvent, Hooks, HookWord, Spoken
+from ohmo.contracts.messages import (
+    Compaction,
+    Layer,
+    ModelStep,
+    Step,
+    Text,
+    ToolCall,
+    ToolResult,
+    UserStep,
+)
 from ohmo.contracts.tool import CallContext
 from ohmo.engine.concurrency import Emit, merged
 from ohmo.engine.preparing import Prepared, Refusal
 from ohmo.lifecycle import failure_of
 
 _SHOWN = 2_000  # characters of rewritten arguments
+#: Answers of a turn in a row that hooks may send back (code.claude.com/docs/en/hooks).
+MOST_SENT_BACK = 8
+_AT_FIRST = "Said as this conversation begins or goes on."
+_UNSENT = "Nobody has read your answer yet. Do that first; what you say at the end is what is sent."
 Prepare = Callable[[ToolCall, CallContext], Prepared | Refusal]
 
 
@@ -41,9 +55,9 @@ class Asked:
             return replace(prepared, layer=Layer.HOOK, why=f"Not allowed (hook {word.by}): {why}")
         return prepared
 
-    def told(self, lines: Sequence[str]) -> Asked:
+    def told(self, spoken: Sequence[Spoken]) -> Asked:
         """And what they say of it when it has run."""
-        return replace(self, word=replace(self.word, context=(*self.word.context, *lines)))
+        return replace(self, word=replace(self.word, context=(*self.word.context, *spoken)))
 
     def allowed(self, layer: str) -> str:
         """By what it was allowed, and which agents looked at it before."""
@@ -52,14 +66,13 @@ class Asked:
     def noted(self, result: ToolResult) -> ToolResult:
         """With what the model is told beside it."""
         word = self.word
-        lines = [f"(A hook says: {line})" for line in word.context]
+        lines = [f"(A hook says: {one.hook}: {one.words})" for one in word.context]
         if word.arguments is not None:
             text = json.dumps(dict(word.arguments), ensure_ascii=False)[:_SHOWN]
             lines.insert(0, f"(The hook {word.by} changed the arguments to {text})")
         if not lines:
             return result
-        words = (f"hook:{line.partition(':')[0]}" for line in word.context)
-        taint = tuple(dict.fromkeys((*result.taint, *words)))
+        taint = tuple(dict.fromkeys((*result.taint, *map(_origin, word.context))))
         return replace(result, text="\n\n".join((result.text, "\n".join(lines))), taint=taint)
 
 
@@ -110,21 +123,80 @@ async def _word(hooks: Hooks, what: Hooked) -> HookWord:
     return words[0]
 
 
-async def told_after(hooks: Hooks, what: Hooked) -> Sequence[str]:
+async def told_after(hooks: Hooks, what: Hooked) -> Sequence[Spoken]:
     """The call has been run: nothing that a hook does takes its result away."""
-    lines: list[str] = []
+    spoken: list[Spoken] = []
 
     async def tell() -> None:
-        lines.extend(await hooks.after(what))
+        spoken.extend(await hooks.after(what))
 
     error = await failure_of(tell())
     if error is not None:
-        lines.append(f"(all): they cannot be asked ({type(error).__name__}: {error})")
-    return lines
+        why = f"they cannot be asked ({type(error).__name__}: {error})"
+        spoken.append(Spoken("(all)", why))
+    return spoken
 
 
-def hooked(event: HookEvent, call: ToolCall, context: CallContext) -> Hooked:
-    """What hooks are told of a call."""
+async def begin_session(hooks: Hooks, turn: str, ledger: Ledger) -> None:
+    """Before a call of the model: writes what hooks say of a session that begins, goes on in
+    another life of the house or was summed up; what stands there word for word is not said
+    again."""
+    context = _of_turn(turn, ledger)
+    if hooks.none_in(context.cwd):
+        return
+    sent = ledger.visible()
+    front = next((step for step in sent if isinstance(step, Compaction)), None)
+    goes_on = front is not None or any(isinstance(step, ModelStep) for step in sent)
+    what = hooked("session_start", None, context)
+    what = replace(what, detail="resume" if goes_on else "startup")
+    spoken = await hooks.beginning(what, front.keeps_from if front is not None else 0)
+    steps = [_told(one, _AT_FIRST) for one in spoken]
+    if new := [step for step in steps if step not in sent]:
+        await ledger.record(*new)
+
+
+async def sent_back(hooks: Hooks, turn: str, ledger: Ledger) -> bool:
+    """Whether hooks want the model to go on although it answered; it is told why."""
+    context = _of_turn(turn, ledger)
+    before = _sent_back(ledger.visible())
+    if hooks.none_in(context.cwd) or before >= MOST_SENT_BACK:
+        return False
+    what = hooked("turn_end", None, context)
+    what = replace(what, detail="answered", text=ledger.final_text(), again=before > 0)
+    spoken = await hooks.ending(what)
+    if spoken:
+        await ledger.record(*(_told(one, _UNSENT) for one in spoken))
+    return bool(spoken)
+
+
+def _of_turn(turn: str, ledger: Ledger) -> CallContext:
+    """Where it stands, between two calls."""
+    return ledger.call_context(ToolCall(turn, "", {}, ""), lambda _: None)
+
+
+def _sent_back(steps: Sequence[Step]) -> int:
+    """Answers of the present turn that something came after."""
+    count = 0
+    for later, step in enumerate(reversed(steps)):
+        if isinstance(step, UserStep) and step.source in ("message", "wake"):
+            break
+        if isinstance(step, ModelStep) and later:
+            count += not any(isinstance(block, ToolCall) for block in step.blocks)
+    return count
+
+
+def _told(one: Spoken, why: str) -> UserStep:
+    text = f"(A hook says: {one.hook}: {one.words})\n({why})"
+    return UserStep((Text(text),), _origin(one), "hook")
+
+
+def _origin(one: Spoken) -> str:
+    """Of foreign words."""
+    return f"hook:{one.hook}"
+
+
+def hooked(event: HookEvent, call: ToolCall | None, context: CallContext) -> Hooked:
+    """What hooks are told of a call, or of its turn."""
     return Hooked(
         event,
         context.turn,
