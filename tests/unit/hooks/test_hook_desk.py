@@ -638,7 +638,10 @@ async def test_a_hook_in_the_background_is_not_waited_for(tmp_path: Path) -> Non
 
 
 async def test_sessions_and_turns_are_told_once_each(tmp_path: Path) -> None:
-    text = "import sys,json; e = json.load(sys.stdin); open('log', 'a').write(f\"{e['event']} {e['session']} {e['detail']}\\n\"); print(json.dumps({'context': e['detail']}))"
+    text = (
+        "import sys, json; e = json.load(sys.stdin); print(json.dumps({'context': e['detail']}));"
+        "open('log', 'a').write(' '.join((e['event'], e['session'], e['detail'])) + chr(10))"
+    )
     room = Room(tmp_path, python(text, on=["session_start", "session_end", "turn_end"]))
     running = asyncio.create_task(room.desk.run())
 
