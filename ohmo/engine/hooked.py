@@ -28,7 +28,7 @@ from ohmo.contracts.messages import (
 from ohmo.contracts.tool import CallContext
 from ohmo.engine.concurrency import Emit, merged
 from ohmo.engine.preparing import Prepared, Refusal
-from ohmo.lifecycle import failure_of
+from ohmo.lifecycle import outcome_of
 
 _SHOWN = 2_000  # characters of rewritten arguments
 #: Answers of a turn in a row that hooks may send back (code.claude.com/docs/en/hooks).
@@ -110,31 +110,20 @@ async def ask_hooks(
 
 async def _word(hooks: Hooks, what: Hooked) -> HookWord:
     """What cannot be asked about is not run."""
-    words: list[HookWord] = []
-
-    async def ask() -> None:
-        words.append(await hooks.before(what))
-
-    error = await failure_of(ask())
-    if isinstance(error, StoreError | Unavailable):
-        raise error
-    if error is not None:
-        return HookWord(f"they cannot be asked ({type(error).__name__}: {error})", by="(all)")
-    return words[0]
+    word = await outcome_of(hooks.before(what))
+    if isinstance(word, StoreError | Unavailable):
+        raise word
+    return word if isinstance(word, HookWord) else HookWord(_unasked(word), by="(all)")
 
 
 async def told_after(hooks: Hooks, what: Hooked) -> Sequence[Spoken]:
     """The call has been run: nothing that a hook does takes its result away."""
-    spoken: list[Spoken] = []
+    spoken = await outcome_of(hooks.after(what))
+    return [Spoken("(all)", _unasked(spoken))] if isinstance(spoken, Exception) else spoken
 
-    async def tell() -> None:
-        spoken.extend(await hooks.after(what))
 
-    error = await failure_of(tell())
-    if error is not None:
-        why = f"they cannot be asked ({type(error).__name__}: {error})"
-        spoken.append(Spoken("(all)", why))
-    return spoken
+def _unasked(error: Exception) -> str:
+    return f"they cannot be asked ({type(error).__name__}: {error})"
 
 
 async def begin_session(hooks: Hooks, turn: str, ledger: Ledger) -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -23,8 +23,9 @@ from ohmo.hooks.answer import Said, read
 from ohmo.hooks.files import HookFiles
 from ohmo.hooks.hook import Hook
 from ohmo.hooks.payload import concerns
-from ohmo.lifecycle import failure_of
+from ohmo.lifecycle import outcome_of
 
+T = TypeVar("T")
 log = structlog.get_logger("ohmo.hooks")
 WAITING = 256  # events that nobody waits for
 AT_ONCE = 4
@@ -147,26 +148,17 @@ class HookDesk:
         if last is not None and last.session not in ("", what.session):
             self.observe(replace(what, event="session_end", session=last.session, detail="clear"))
         self._begun[what.thread] = now
-        spoken: list[Spoken] = []
-
-        async def ask() -> None:
-            spoken.extend(await self.after(what))
-
         try:
-            self._report(what, await failure_of(ask()))
+            return await self._or_nothing(what, self.after(what))
         except asyncio.CancelledError:  # nobody read what they say
             self._begun.pop(what.thread, None)
             raise
-        return spoken
 
     async def ending(self, what: Hooked) -> Sequence[Spoken]:
-        spoken: list[Spoken] = []
+        async def ask() -> Sequence[Spoken]:
+            return await self._heard(what, await self._concerned(what))
 
-        async def ask() -> None:
-            spoken.extend(await self._heard(what, await self._concerned(what)))
-
-        self._report(what, await failure_of(ask()))
-        return spoken
+        return await self._or_nothing(what, ask())
 
     async def _concerned(self, what: Hooked) -> list[Hook]:
         standing = await self._files.of(what.cwd)
@@ -214,7 +206,7 @@ class HookDesk:
 
         async def tell(what: Hooked) -> None:
             try:
-                self._report(what, await failure_of(self._observed(what)))
+                await self._or_nothing(what, self._observed(what))
             finally:
                 width.release()
 
@@ -249,10 +241,14 @@ class HookDesk:
                 if not hook.waited_for(what.event):
                     group.create_task(one(hook), name="hooks.one")
 
-    def _report(self, what: Hooked, error: BaseException | None) -> None:
-        if error is not None:
-            words = f"{type(error).__name__}: {error}"
-            log.error("hooks_failed", hook_event=what.event, error=words, exc_info=error)
+    async def _or_nothing(self, what: Hooked, said: Awaitable[T]) -> T | tuple[()]:
+        """What they say; what fails is logged."""
+        outcome = await outcome_of(said)
+        if not isinstance(outcome, Exception):
+            return outcome
+        words = f"{type(outcome).__name__}: {outcome}"
+        log.error("hooks_failed", hook_event=what.event, error=words, exc_info=outcome)
+        return ()
 
     def _tell(self, hook: Hook, said: Said) -> None:
         log.info("hook", hook=hook.name, said=said.short, seconds=round(said.seconds, 3))

@@ -375,8 +375,8 @@ async def test_what_hooks_at_an_answer_cannot_do_lets_the_turn_end_and_is_logged
 
     room.files.of = fails  # type: ignore[method-assign, assignment]
     with structlog.testing.capture_logs() as logged:
-        assert await room.desk.ending(room.what("turn_end", None, detail="answered")) == []
-        assert await room.desk.beginning(room.what("session_start", None), 0) == []
+        assert await room.desk.ending(room.what("turn_end", None, detail="answered")) == ()
+        assert await room.desk.beginning(room.what("session_start", None), 0) == ()
     assert [one["event"] for one in logged] == ["hooks_failed", "hooks_failed"]
 
 
