@@ -19,7 +19,6 @@ from ohmo.contracts.messages import (
     Compaction,
     Layer,
     ModelStep,
-    Step,
     Text,
     ToolCall,
     ToolResult,
@@ -147,11 +146,11 @@ async def begin_session(hooks: Hooks, turn: str, ledger: Ledger) -> None:
 async def sent_back(hooks: Hooks, turn: str, ledger: Ledger) -> bool:
     """Whether hooks want the model to go on although it answered; it is told why."""
     context = _of_turn(turn, ledger)
-    before = _sent_back(ledger.visible())
-    if hooks.none_in(context.cwd) or before >= MOST_SENT_BACK:
+    before = answers_sent_back(ledger)
+    if hooks.none_in(context.cwd) or len(before) >= MOST_SENT_BACK:
         return False
     what = hooked("turn_end", None, context)
-    what = replace(what, detail="answered", text=ledger.final_text(), again=before > 0)
+    what = replace(what, detail="answered", text=ledger.final_text(), again=bool(before))
     spoken = await hooks.ending(what)
     if spoken:
         await ledger.record(*(_told(one, _UNSENT) for one in spoken))
@@ -163,15 +162,16 @@ def _of_turn(turn: str, ledger: Ledger) -> CallContext:
     return ledger.call_context(ToolCall(turn, "", {}, ""), lambda _: None)
 
 
-def _sent_back(steps: Sequence[Step]) -> int:
-    """Answers of the present turn that something came after."""
-    count = 0
-    for later, step in enumerate(reversed(steps)):
+def answers_sent_back(ledger: Ledger) -> Sequence[ModelStep]:
+    """Of the present turn, the newest first: those that something came after."""
+    found: list[ModelStep] = []
+    for later, step in enumerate(reversed(ledger.visible())):
         if isinstance(step, UserStep) and step.source in ("message", "wake"):
             break
         if isinstance(step, ModelStep) and later:
-            count += not any(isinstance(block, ToolCall) for block in step.blocks)
-    return count
+            calls = any(isinstance(block, ToolCall) for block in step.blocks)
+            found += [] if calls else [step]
+    return found
 
 
 def _told(one: Spoken, why: str) -> UserStep:

@@ -45,9 +45,10 @@ from ohmo.contracts.provider import (
 )
 from ohmo.engine.concurrency import Emit, emitted
 from ohmo.engine.executor import Executor, LoopGuard
-from ohmo.engine.hooked import begin_session, sent_back
+from ohmo.engine.hooked import answers_sent_back, begin_session, sent_back
 from ohmo.lifecycle import closing
 
+NOT_CONTENT = "A hook wanted more than this answer, which could not be done"
 Thought = TextDelta | TextReset | ModelDone | Status | CompactionProgress
 
 
@@ -92,11 +93,10 @@ class Engine:
                                 return
                             yield event
                     if guard.stuck is not None:
-                        for last in _failed(
-                            turn,
+                        why = (
                             f"the same call of {guard.stuck} was made again and again with the same"
-                            " result",
-                        ):
+                        )
+                        for last in _failed(turn, f"{why} result", ledger):
                             yield last
                         return
                 # Said is said: what came meanwhile gets a turn of its own.
@@ -111,15 +111,14 @@ class Engine:
                         async for thought in thoughts:  # records the model step, then ModelDone
                             yield thought
                 except ProviderError as error:
-                    for last in _failed(turn, str(error), _retry_after(error), error):
+                    for last in _failed(turn, str(error), ledger, _retry_after(error), error):
                         yield last
                     return
             if ledger.last_was_final():
                 yield Ended(Answered(ledger.final_text()))
             else:
-                for last in _failed(
-                    turn, f"the limit of {self._max_steps} model calls for one turn was reached"
-                ):
+                why = f"the limit of {self._max_steps} model calls for one turn was reached"
+                for last in _failed(turn, why, ledger):
                     yield last
         finally:
             await self._after(turn)
@@ -129,10 +128,16 @@ class Engine:
 
 
 def _failed(
-    turn: str, why: str, retry_after: float | None = None, error: ProviderError | None = None
-) -> tuple[Failure, Ended]:
-    """``retry_after``: seconds until the same request may succeed; None: it will not. ``error``:
-    of the model, where it was that."""
+    turn: str,
+    why: str,
+    ledger: Ledger,
+    retry_after: float | None = None,
+    error: ProviderError | None = None,
+) -> tuple[Event | Ended, ...]:
+    """``retry_after``: seconds until the same request may succeed; None: it will not, and what hooks
+    sent back is the answer. ``error``: of the model, where it was that."""
+    if retry_after is None and (back := answers_sent_back(ledger)):
+        return (Ended(Answered(f"{text_of(back[0])}\n\n_{NOT_CONTENT}: {why}._")),)
     served = isinstance(error, Overloaded) and error.served
     budget = isinstance(error, OverBudget)
     failed = Failed(why, retry_after, served, budget)

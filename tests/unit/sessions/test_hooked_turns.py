@@ -119,6 +119,10 @@ async def test_calls_in_between_and_the_limit_of_a_turn_hold() -> None:
     async with rig.life():
         await rig.quiet()
     assert len(rig.model.requests) == 7
+    (said,) = rig.said()
+    assert said.startswith("done 2\n\n_A hook wanted more than this answer")
+    assert "limit of 7 model calls" in said
+    assert rig.endings() == ["answered"]
     assert not violations(logged(rig))
 
 
