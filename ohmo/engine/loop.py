@@ -93,10 +93,8 @@ class Engine:
                                 return
                             yield event
                     if guard.stuck is not None:
-                        why = (
-                            f"the same call of {guard.stuck} was made again and again with the same"
-                        )
-                        for last in _failed(turn, f"{why} result", ledger):
+                        why = f"the same call of {guard.stuck} was made again and again"
+                        for last in _failed(turn, f"{why} with the same result", ledger):
                             yield last
                         return
                 # Said is said: what came meanwhile gets a turn of its own.
@@ -134,8 +132,8 @@ def _failed(
     retry_after: float | None = None,
     error: ProviderError | None = None,
 ) -> tuple[Event | Ended, ...]:
-    """``retry_after``: seconds until the same request may succeed; None: it will not, and what hooks
-    sent back is the answer. ``error``: of the model, where it was that."""
+    """``retry_after``: seconds until the same request may succeed; None: it will not, and what
+    hooks sent back is the answer. ``error``: of the model, where it was that."""
     if retry_after is None and (back := answers_sent_back(ledger)):
         return (Ended(Answered(f"{text_of(back[0])}\n\n_{NOT_CONTENT}: {why}._")),)
     served = isinstance(error, Overloaded) and error.served

@@ -123,7 +123,7 @@ async def test_calls_in_between_and_the_limit_of_a_turn_hold() -> None:
     assert said.startswith("done 2\n\n_A hook wanted more than this answer")
     assert "limit of 7 model calls" in said
     assert rig.endings() == ["answered"]
-    assert not violations(logged(rig))
+    assert not violations(logged(rig), open_allowed=True)
 
 
 @settings(max_examples=60)
