@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ohmo.processes.job import Command, ProcessRunner, child_environment
-from ohmo.sandbox import docker, docker_calls
+from ohmo.sandbox import docker, docker_settings
 from ohmo.sandbox.seccomp import DENIED
 from tests.unit.sandbox.test_escapes import Ground
 
@@ -219,20 +219,20 @@ async def test_why_there_is_none_is_one_line(tmp_path: Path, engine: str, words:
 
 
 def test_every_request_of_a_terminal_but_two_is_allowed() -> None:
-    masks = list(docker_calls._others(*docker_calls.TERMINAL))
+    masks = list(docker_settings._others(*docker_settings.TERMINAL))
 
     def allowed(number: int) -> bool:
         return any(number & mask == value for mask, value in masks)
 
     chance = random.Random(29)
-    near = [each ^ 1 << bit for each in docker_calls.TERMINAL for bit in range(32)]
+    near = [each ^ 1 << bit for each in docker_settings.TERMINAL for bit in range(32)]
     for number in (*near, *range(0x5400, 0x5500), *(chance.getrandbits(32) for _ in range(10_000))):
-        assert allowed(number) == (number not in docker_calls.TERMINAL), hex(number)
-    assert not any(map(allowed, docker_calls.TERMINAL))
+        assert allowed(number) == (number not in docker_settings.TERMINAL), hex(number)
+    assert not any(map(allowed, docker_settings.TERMINAL))
 
 
 def test_no_refused_call_is_among_those_that_containers_may_make() -> None:
-    named = docker_calls.ALLOWED.split()
+    named = docker_settings.ALLOWED.split()
     special = {*DENIED, "clone", "clone3", "socket", "ioctl"}
     assert not special & set(named)
     assert named == sorted(set(named))
