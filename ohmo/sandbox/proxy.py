@@ -150,17 +150,8 @@ class Proxy:
         """The same, where no descriptor gets into the cage: a socket in a folder that nobody else
         sees. Who comes first is whom the cage begins with; nobody comes after. Raises OSError."""
         with ExitStack() as held:
-            # A path of a socket has at most 107 bytes, unix(7).
-            at = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            held.callback(os.close, at)
-            here = held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-            here.setblocking(False)
-            path = f"/proc/self/fd/{at}/{Path(DOOR).name}"
-            here.bind(path)
-            held.callback(Path(path).unlink, missing_ok=True)
-            os.chmod(path, 0o666)  # noqa: PTH101, S103 - whoever a container runs as
-            here.listen(1)
-            async with self._serving(partial(_first, here), names):
+            here, gone = _bound(folder, held)
+            async with self._serving(partial(_first, here, gone), names):
                 yield
 
     @asynccontextmanager
@@ -300,10 +291,27 @@ def _listens(sock: socket.socket) -> bool:
     return sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
 
 
-async def _first(here: socket.socket) -> socket.socket | None:
-    """What the first who comes sends; it listens no longer."""
+def _bound(folder: Path, held: ExitStack) -> tuple[socket.socket, Callable[[], None]]:
+    """A socket that listens in there, and what takes its name away. Raises OSError."""
+    # A path of a socket has at most 107 bytes, unix(7).
+    at = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    held.callback(os.close, at)
+    here = held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+    here.setblocking(False)
+    path = Path(f"/proc/self/fd/{at}", Path(DOOR).name)
+    gone = partial(path.unlink, missing_ok=True)
+    here.bind(str(path))
+    held.callback(gone)
+    path.chmod(0o666)  # whoever a container runs as
+    here.listen(1)
+    return here, gone
+
+
+async def _first(here: socket.socket, gone: Callable[[], None]) -> socket.socket | None:
+    """What the first who comes sends; then it is there no longer."""
     way, _ = await asyncio.get_running_loop().sock_accept(here)
     here.close()
+    gone()
     with way:
         return await _received(way)
 

@@ -184,7 +184,13 @@ asyncio.run(Ground(Path({str(tmp_path / "other")!r}), "docker", engine={engine!r
         for name, pid in (("left", "4194305"), ("of-another-command", str(os.getpid()))):
             labels = {"ohmo.house": backend._house, "ohmo.pid": pid}
             client.containers.create("ohmo-sandbox", "true", name=name, labels=labels)
+        doors = ground.root / "run/doors"
+        for name in ("4194305-left", f"{os.getpid()}-of-another-command"):
+            (doors / name).mkdir(parents=True)
+            (doors / name / "door").touch()
         await ground.walls.begin()
+        kept = [each.name for each in doors.iterdir() if (each / "door").exists()]
+        assert kept == [f"{os.getpid()}-of-another-command"]
         assert "left" not in containers(engine)
         assert "of-another-command" in containers(engine)
         client.api.remove_container("of-another-command")
