@@ -54,8 +54,8 @@ def show_status(status: Mapping[str, Any]) -> None:
     named = provider if provider.startswith(model) else f"{model} ({provider})"
     click.echo(f"model: {named}")
     if status.get("sandbox"):  # an earlier daemon has none
-        note = clean(status.get("sandbox_note", ""))
-        click.echo(f"sandbox: {clean(status['sandbox'])}{note}")
+        note = status.get("sandbox_note")
+        click.echo(f"sandbox: {clean(status['sandbox'])}{clean(note) if note else ''}")
     messages = _counts(dict(status["inbox"]))
     click.echo(f"messages: {messages}; oldest waiting: {ago(status['oldest_waiting'])}")
     click.echo(f"answers: {_counts(dict(status['outbox']))}")
