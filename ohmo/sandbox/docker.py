@@ -270,6 +270,11 @@ class Docker:
 
         name = f"ohmo-sandbox-{plan.key[:12]}-{secrets.token_hex(3)}"
         labels = {"ohmo.house": self._house, "ohmo.pid": str(os.getpid())}
+
+        def remove() -> None:
+            with suppress(DockerException):  # what did not start is gone by itself
+                made.remove(force=True)
+
         try:
             with ExitStack() as held:
                 door = self._door(held) if plan.cage.network == "names" else None
@@ -277,7 +282,7 @@ class Docker:
                 made: Any = client.containers.create(
                     self._image, name=name, labels=labels, **settings(*more, podman=self._podman)
                 )
-                held.callback(made.remove, force=True)
+                held.callback(remove)
                 target = f"/containers/{made.id}/attach?stream=1&stdin=1"
                 status, rest, life = ask(self._engine, "POST", target)
                 if status not in (101, 200):

@@ -136,7 +136,7 @@ class Walls:
         self._hiding = Hiding(settings.absolute, settings.anywhere)
         self._system = tuple(map(Path, filter(os.path.lexists, (*SYSTEM, *SYSTEM_STATE))))
         self._finding: asyncio.Task[Standing] | None = None
-        self._sandbox: Sandbox | None = None
+        self._sandbox: Named | None = None
         self._standing: Standing | None = None
         self._trials = 0
         self._due = 0.0  # of the next trial

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import random
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -113,7 +115,8 @@ class TestReal:
         plan = docker._planned(cage)
         hooks.rename(away)
         hooks.symlink_to(ground.home / ".ssh")
-        backend = ground.walls._sandbox
+        assert ground.walls._sandbox is not None
+        backend = ground.walls._sandbox._sandbox
         assert isinstance(backend, docker.Docker)
         with pytest.raises(OSError, match="was exchanged"):
             await backend._box(plan)
@@ -208,6 +211,23 @@ asyncio.run(Ground(Path({str(tmp_path / "other")!r}), "docker", engine={engine!r
         (why,) = (await ground.walls.standing()).why
         assert why == "docker: there is no image elsewhere/none:1 (docker pull elsewhere/none:1)"
         assert await ground.walls.cage(ground.work) is None
+
+    async def test_why_a_container_does_not_start_is_said(
+        self, ground: Ground, engine: str
+    ) -> None:
+        """And not that it is gone, as it is by then."""
+        import docker as sdk
+
+        empty = io.BytesIO()
+        with tarfile.open(fileobj=empty, mode="w") as made:
+            made.addfile(tarfile.TarInfo("nothing"))
+        client = sdk.DockerClient(engine)
+        client.api.import_image_from_data(empty.getvalue(), "empty", "latest")
+        client.close()
+        ground.walls._settings = replace(ground.walls._settings, image="empty")
+        (why,) = (await ground.walls.standing()).why
+        assert "/bin/bash" in why
+        assert "No such container" not in why
 
 
 @pytest.mark.parametrize(
