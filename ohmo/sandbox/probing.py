@@ -17,7 +17,7 @@ from typing import Literal
 
 from ohmo.contracts.messages import Json
 from ohmo.contracts.sandbox import Cage, Sandbox
-from ohmo.processes.job import Command, ProcessRunner
+from ohmo.processes.job import Command, JobEnded, ProcessRunner
 from ohmo.sandbox import bubblewrap, docker, landlock, sandbox_exec, seccomp
 from ohmo.sandbox.walls import CageSettings
 
@@ -130,13 +130,16 @@ async def holds(
             raise TimeoutError(f"it did not end within {_SECONDS:.0f} s")
         if (top / "outside.new").exists():
             return "it lets through: write outside", 0
+    return _judged(ended)
+
+
+def _judged(ended: JobEnded) -> tuple[str, int]:
+    """What ``ohmo.sandbox.attempts`` told, as ``holds`` says it."""
     try:
         told = json.loads(ended.output.out.head)
-        if told["works"] and not told["succeeded"]:
-            return "", int(told["tried"])
-        if not told["succeeded"]:
-            return "what should work in it does not", int(told["tried"])
-        return "it lets through: " + ", ".join(told["succeeded"]), int(told["tried"])
+        through = f"it lets through: {', '.join(told['succeeded'])}" if told["succeeded"] else ""
+        fails = "" if told["works"] else "what should work in it does not"
+        return through or fails, int(told["tried"])
     except (ValueError, KeyError, TypeError):
         lines = ended.output.err.head.decode("utf-8", "replace").strip().splitlines()
         why = lines[-1] if lines else ended.reason or ended.code
