@@ -239,7 +239,7 @@ async def test_a_published_linter_after_an_edit_is_heard_by_the_model(tmp_path: 
         said = await home.ohmo("-p", "write it", "--allow", "Write")
         assert said.out.strip() == "mended", said.err
         (got,) = results(server.asked[1])
-        assert "a.py: E225" in got
+        assert f"{home.work}/a.py: E225" in got
         assert "A hook says" in got
         why = await home.ohmo("--continue", "-p", "/why")
         assert "hook:" in why.out

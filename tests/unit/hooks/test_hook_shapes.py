@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from ohmo.contracts.hooks import EVENTS
+from ohmo.contracts.hooks import EVENTS, Hooked
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.sandbox import Terms
 from ohmo.hooks.hook import Endpoint, Program, Prompt
 from ohmo.hooks.matching import fits, names
+from ohmo.hooks.payload import told
 from ohmo.hooks.project import Projects, hooks_in, read_file
 from ohmo.hooks.shapes import read
 
@@ -225,6 +226,29 @@ def test_a_condition_is_about_the_file_of_a_tool() -> None:
     call = ToolCall("c", "Edit", {"file_path": "src/a.ts"}, "")
     assert fits("Edit(*.ts)", call)
     assert not fits("Edit(*.py)", call)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "expected"),
+    [
+        ("Edit", {"file_path": "src/a.ts"}, {"file_path": "/work/src/a.ts"}),
+        ("Edit", {"file_path": "/etc/a", "new_string": "x"}, {"file_path": "/etc/a"}),
+        ("Edit", {"file_path": "~/a"}, {"file_path": str(Path.home() / "a")}),
+        ("Edit", {"file_path": "~nobody.at.all/a"}, {"file_path": "~nobody.at.all/a"}),
+        ("Edit", {"file_path": 7}, {"file_path": 7}),
+        ("NotebookEdit", {"notebook_path": "n.ipynb"}, {"notebook_path": "/work/n.ipynb"}),
+        ("Grep", {"pattern": "x", "path": "src"}, {"path": "src"}),
+        ("mcp__x__y", {"file_path": "a"}, {"file_path": "a"}),
+    ],
+)
+def test_an_imported_hook_is_told_files_by_their_whole_path(
+    tool: str, arguments: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    what = Hooked("pre_tool_use", "t", "x", Path("/work"), ToolCall("c", tool, arguments, ""))
+    (imported,) = read(json.dumps(settings("PreToolUse", command("x"))), SETTINGS).hooks
+    assert told(imported, what)["tool_input"] == arguments | expected
+    (own,) = read("hooks: [{on: pre_tool_use, command: x}]", "hooks.yaml").hooks
+    assert told(own, what)["arguments"] == arguments
 
 
 def test_the_examples_that_ship_can_be_read() -> None:
