@@ -4,6 +4,8 @@ with others, in one line."""
 from __future__ import annotations
 
 import json
+import re
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from ohmo.contracts.hooks import EVENTS, Hooked
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.sandbox import Terms
 from ohmo.hooks.hook import Endpoint, Program, Prompt
-from ohmo.hooks.matching import fits, names
+from ohmo.hooks.matching import fits, names, takes_its_time
 from ohmo.hooks.payload import told
 from ohmo.hooks.project import Projects, hooks_in, read_file
 from ohmo.hooks.shapes import read
@@ -127,6 +129,54 @@ def test_published_settings_load_and_what_does_not_work_is_said(
     if not hooks:
         assert len(file.findings) == 1
         assert "PostToolUse" in file.findings[0] or next(iter(data["hooks"])) in file.findings[0]
+
+
+@pytest.mark.parametrize(("data", "tool"), [(data, tool) for data, tool, _ in PUBLISHED if tool])
+def test_matchers_of_the_field_mean_to_both_engines_the_same(
+    data: dict[str, Any], tool: str
+) -> None:
+    matcher = next(iter(data["hooks"].values()))[0].get("matcher", "")
+    assert not takes_its_time(matcher)
+    if re.search(r"[^\w| ]", matcher) and matcher != "*":
+        for name in (tool, f"x{tool}x", tool[1:], "Nothing", ""):
+            assert names(matcher, name) is (re.search(matcher, name) is not None)
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "SessionStart", "PreCompact"])
+def test_a_matcher_that_is_none_leaves_its_hook_out(event: str) -> None:
+    found = read(json.dumps(settings(event, command("x"), "(startup")), SETTINGS)
+    assert found.hooks == ()
+    assert "neither names" in found.findings[0]
+
+
+def test_a_matcher_of_others_takes_linear_time_or_is_left_out(tmp_path: Path) -> None:
+    name = "mcp__" + "a" * 60
+    slow, ahead = "^mcp__(a+)+$", "^(?!Read)(a+)+$"
+    texts = {
+        "hooks.json": json.dumps(settings("PreToolUse", command("x"), slow)),
+        "hooks.yaml": json.dumps(
+            {"hooks": [{"on": "pre_tool_use", "match": ahead, "command": "x"}]}
+        ),
+    }
+    of_plugin = hooks_in("shop", texts, str(tmp_path))
+    (tmp_path / ".ohmo").mkdir()
+    (tmp_path / ".ohmo" / "hooks.yaml").write_text(texts["hooks.yaml"])
+    of_project = Projects().read(tmp_path)
+    assert of_project is not None
+    began = time.perf_counter()
+    assert [names(hook.tools, name + "!") for hook in of_plugin.hooks] == [False]
+    assert [names(hook.tools, name) for hook in of_plugin.hooks] == [True]
+    assert time.perf_counter() - began < 5  # years, tried one way after the other
+    for found in (of_plugin, of_project.file):
+        (line,) = found.findings
+        assert f"hook 1: '{ahead}' has look-around" in line
+    assert of_project.file.hooks == ()
+    # the owner's own word counts as Python reads it
+    (tmp_path / "hooks.yaml").write_text(texts["hooks.yaml"])
+    own = read_file(tmp_path / "hooks.yaml", "hooks.yaml")
+    assert own is not None
+    assert names(own.hooks[0].tools, "aaa")
+    assert not names(own.hooks[0].tools, "Read")
 
 
 def test_switched_off_settings_and_long_deadlines_are_said() -> None:
