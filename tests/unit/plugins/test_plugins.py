@@ -83,6 +83,23 @@ def test_a_published_plugin_is_read_unchanged(tmp_path: Path) -> None:
     assert (list(found.hooks), list(found.servers)) == (["hooks/hooks.json"], [".mcp.json"])
 
 
+async def test_without_a_manifest_it_is_called_as_its_folder_and_trusted_like_any(rig: Rig) -> None:
+    folder = plugin(rig.root)
+    whole = read_plugin(folder)[0]
+    shutil.rmtree(folder / ".claude-plugin")
+    found = read_plugin(folder)[0]
+    assert (found.name, found.version, found.description) == ("shop", "", "")
+    for part in ("skills", "hooks", "servers", "commands"):
+        assert getattr(found, part) == getattr(whole, part)
+    assert await rig.states() == {"shop": "untrusted"}
+    await rig.desk.allow("plugin", "shop", "ada")
+    assert await rig.states() == {"shop": "trusted"}
+    (folder / "till").write_text("#!/bin/sh\nexit\n")
+    assert await rig.states() == {"shop": "changed"}
+    folder.rename(rig.root / "a shop")
+    assert "is not letters, digits" in (await rig.only()).why
+
+
 def test_a_manifest_of_ours_names_other_places_and_a_published_one_holds_them(
     tmp_path: Path,
 ) -> None:
@@ -146,8 +163,14 @@ def _link(folder: Path) -> None:
     (folder / "out").symlink_to("/etc/hostname")
 
 
+def _no_part(folder: Path) -> None:
+    for name in (".claude-plugin", "skills", "commands", "hooks"):
+        shutil.rmtree(folder / name)
+    (folder / ".mcp.json").unlink()
+
+
 BAD: dict[str, tuple[dict[str, str] | Callable[[Path], Any], str]] = {
-    "none": (lambda folder: shutil.rmtree(folder / ".claude-plugin"), "there is no plugin.yaml"),
+    "none": (_no_part, "nothing of a plugin at its usual place"),
     "half": ({"plugin.yaml": "name: ["}, "plugin.yaml:1: not valid YAML"),
     "list": ({".claude-plugin/plugin.json": "[]"}, "plugin.json: expected keys and values"),
     "deep": ({".claude-plugin/plugin.json": "[" * 100_000}, "not valid JSON"),
