@@ -157,17 +157,17 @@ def _all_of(raw: Mapping[str, bytes]) -> _Parsed:
     return _Parsed(found, tuple(words))
 
 
-def hooks_in(plugin: str, texts: Mapping[str, str], folder: str) -> HookFile:
+def hooks_in(plugin: str, texts: Mapping[str, str], folder: str, data: str) -> HookFile:
     """All that a plugin brings. ``texts``: by the file they stand in; ``folder``: where the plugin
-    is used from. What cannot be read is ``broken``."""
+    is used from; ``data``: where it keeps things. What cannot be read is ``broken``."""
     found = _together(read(text, name) for name, text in texts.items())
-    return replace(found, hooks=tuple(_placed(plugin, hook, folder) for hook in found.hooks))
+    return replace(found, hooks=tuple(_placed(plugin, hook, folder, data) for hook in found.hooks))
 
 
-def _placed(plugin: str, hook: Hook, folder: str) -> Hook:
+def _placed(plugin: str, hook: Hook, folder: str, data: str) -> Hook:
     action = hook.action
     if isinstance(action, Program):
-        action = replace(action, plugin=folder)
+        action = replace(action, plugin=folder, data=data)
     return replace(hook, name=f"{plugin}: {hook.name}", file=f"{plugin}/{hook.file}", action=action)
 
 

@@ -158,7 +158,7 @@ def test_a_matcher_of_others_takes_linear_time_or_is_left_out(tmp_path: Path) ->
             {"hooks": [{"on": "pre_tool_use", "match": ahead, "command": "x"}]}
         ),
     }
-    of_plugin = hooks_in("shop", texts, str(tmp_path))
+    of_plugin = hooks_in("shop", texts, str(tmp_path), "/kept")
     (tmp_path / ".ohmo").mkdir()
     (tmp_path / ".ohmo" / "hooks.yaml").write_text(texts["hooks.yaml"])
     of_project = Projects().read(tmp_path)
@@ -333,7 +333,7 @@ def test_only_a_program_has_walls_to_open_and_only_in_the_owners_file_they_are(
     (tmp_path / ".claude/settings.json").write_text(json.dumps(settings("Stop", command("x"))))
     found = Projects().read(tmp_path)
     assert found is not None
-    lent = hooks_in("till", {"hooks.yaml": text}, "/copy")
+    lent = hooks_in("till", {"hooks.yaml": text}, "/copy", "/kept")
     for hook in (*found.file.hooks, *lent.hooks):
         assert isinstance(hook.action, Program)
         assert (hook.action.terms.owners, hook.action.terms.network) == (False, False)

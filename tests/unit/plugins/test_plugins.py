@@ -54,7 +54,12 @@ class Rig:
         self.store = MemoryStore(clock=lambda: NOW)
         self.told: list[str] = []
         self.plugins = Plugins(
-            self.root, self.copies, self.store, lambda _: Judged(("runs x",)), self._tell
+            self.root,
+            self.copies,
+            root / "kept",
+            self.store,
+            lambda _: Judged(("runs x",)),
+            self._tell,
         )
         lent = Skills((), self.store, lambda _: None, {})
         self.desk = TrustDesk(self.store, lent, root, (self.plugins.candidates,), self.plugins)
@@ -92,8 +97,10 @@ async def test_without_a_manifest_it_is_called_as_its_folder_and_trusted_like_an
     for part in ("skills", "hooks", "servers", "commands"):
         assert getattr(found, part) == getattr(whole, part)
     assert await rig.states() == {"shop": "untrusted"}
+    assert not (rig.root.parent / "kept").exists()
     await rig.desk.allow("plugin", "shop", "ada")
     assert await rig.states() == {"shop": "trusted"}
+    assert (rig.root.parent / "kept/shop").stat().st_mode & 0o777 == 0o700
     (folder / "till").write_text("#!/bin/sh\nexit\n")
     assert await rig.states() == {"shop": "changed"}
     folder.rename(rig.root / "a shop")
