@@ -61,6 +61,14 @@ async def failure_of(work: Awaitable[object]) -> Exception | None:
     return None
 
 
+async def outcome_of(work: Awaitable[T]) -> T | Exception:
+    """As ``failure_of``, with what ``work`` returned when it ended."""
+    try:
+        return await work
+    except Exception as error:  # noqa: BLE001 - boundary of supervision: the caller decides
+        return error
+
+
 async def unbroken(work: Coroutine[Any, Any, T]) -> T:
     """``work`` to its end, also when whoever waits is cancelled meanwhile: for a commit, whose
     outcome has to be known. The cancellation follows."""

@@ -186,7 +186,7 @@ def build_agent(
     )
     after = nothing_after if turns is None else turns.after
     reasoner, most = Reasoner(call, failpoint=ambient.failpoint), config.limits.max_steps
-    engine = Engine(reasoner, executor, max_steps=most, after=after)
+    engine = Engine(reasoner, executor, max_steps=most, hooks=room, after=after)
     waiting = waiting_servers(config, bench, store, servers)
     more = (tidying, skills, skipped, waiting, room, servers, brought)
     return AgentParts(engine, model, toolbox, bench, policies, gate, ask, folders, *more)

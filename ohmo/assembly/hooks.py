@@ -16,7 +16,16 @@ from ohmo.assembly.deps import Deps
 from ohmo.assembly.plugins import Brought
 from ohmo.assembly.walls import redactor
 from ohmo.contracts.agent import Event
-from ohmo.contracts.hooks import GROUP, OWN_FILE, PROJECT_FILES, Hooked, HookRoom, HookWord, Inquire
+from ohmo.contracts.hooks import (
+    GROUP,
+    OWN_FILE,
+    PROJECT_FILES,
+    Hooked,
+    HookRoom,
+    HookWord,
+    Inquire,
+    Spoken,
+)
 from ohmo.contracts.provider import AskOnce
 from ohmo.contracts.trust import Candidate
 from ohmo.discovery import load
@@ -69,8 +78,14 @@ class HooksOnDemand:
     async def before(self, what: Hooked) -> HookWord:
         return await self._now().before(what)
 
-    async def after(self, what: Hooked) -> Sequence[str]:
+    async def after(self, what: Hooked) -> Sequence[Spoken]:
         return await self._now().after(what)
+
+    async def beginning(self, what: Hooked, summed_up: int) -> Sequence[Spoken]:
+        return await self._now().beginning(what, summed_up)
+
+    async def ending(self, what: Hooked) -> Sequence[Spoken]:
+        return await self._now().ending(what)
 
     def hear(self, thread: str, event: Event) -> None:
         self._now().hear(thread, event)

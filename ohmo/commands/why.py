@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from channels.text import code_span, literal
 from ohmo.commands.contract import Command, Desk, Effect, Order, Reply
-from ohmo.contracts.messages import CallResult, ModelStep, Step, ToolCall
+from ohmo.contracts.messages import CallResult, ModelStep, Step, ToolCall, UserStep
 
 _ROOM = 300  # characters of a reason
 
@@ -25,6 +25,8 @@ def decisions(steps: Sequence[Step]) -> Iterator[str]:
     names: dict[str, str] = {}
     origins: dict[str, None] = {}
     for step in steps:
+        if isinstance(step, UserStep):
+            origins |= dict.fromkeys(step.taint)
         if isinstance(step, ModelStep):
             names |= {each.id: each.name for each in step.blocks if isinstance(each, ToolCall)}
         if not isinstance(step, CallResult):

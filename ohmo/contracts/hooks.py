@@ -47,7 +47,16 @@ class Hooked:
     mode: str = "default"
     detail: str = ""
     text: str = ""  # what the turn answered
+    again: bool = False  # it answered before, and hooks had it go on
     role: Standing = "user"  # of the person; of what is only observed none is known
+
+
+@record
+class Spoken:
+    """What one hook tells the model."""
+
+    hook: str
+    words: str
 
 
 @record
@@ -60,7 +69,7 @@ class HookWord:
     block: str = ""
     ask: str = ""
     arguments: Mapping[str, Json] | None = None
-    context: tuple[str, ...] = ()
+    context: tuple[Spoken, ...] = ()
     by: str = ""
     looked: tuple[str, ...] = ()
 
@@ -96,8 +105,19 @@ class Hooks(Protocol):
         """Once for each call, before it is judged. Raises nothing: what fails is a block."""
         ...
 
-    async def after(self, what: Hooked) -> Sequence[str]:
-        """Of a call that was run: what the model is told beside its result, with who says it."""
+    async def after(self, what: Hooked) -> Sequence[Spoken]:
+        """Of a call that was run: what the model is told beside its result."""
+        ...
+
+    async def beginning(self, what: Hooked, summed_up: int) -> Sequence[Spoken]:
+        """Before every call of the model; cheap but for the first of a session, in a life of the
+        house, and the first since it was summed up (``summed_up``: its first step that is still
+        sent whole; 0: never). Raises nothing."""
+        ...
+
+    async def ending(self, what: Hooked) -> Sequence[Spoken]:
+        """Before an answer ends its turn: why the model shall go on instead; nothing: it may end.
+        Raises nothing: what fails lets it end."""
         ...
 
 

@@ -100,9 +100,14 @@ class UserStep:
     blocks: tuple[Text | Image, ...]
     person: str
     #: ``context``: what was overheard, or how things stand (date, branch) as the turn began;
-    #: ``memory``: notes that were recalled for it.
-    source: Literal["message", "steer", "wake", "notice", "context", "memory"]
+    #: ``memory``: notes that were recalled for it; ``hook``: what the hook ``person`` said.
+    source: Literal["message", "steer", "wake", "notice", "context", "memory", "hook"]
     bot: bool = False  # another program said it
+
+    @property
+    def taint(self) -> tuple[str, ...]:
+        """As of a result."""
+        return (self.person,) if self.source == "hook" else ()
 
 
 @record

@@ -43,8 +43,8 @@ from ohmo.contracts.tool import (
     ToolOutput,
     Verdict,
 )
-from ohmo.engine.before_calls import Asked, ask_hooks, hooked, told_after
 from ohmo.engine.concurrency import Emit, Order, merged
+from ohmo.engine.hooked import Asked, ask_hooks, hooked, told_after
 from ohmo.engine.preparing import Prepared, Refusal, prepare
 
 NOT_EXECUTED = (

@@ -81,7 +81,10 @@ class _Memory:
         del tell
         if shrink:
             raise TooLong
-        return replace(self._first, steps=tuple(self._steps))
+        return replace(self._first, steps=self.visible())
+
+    def visible(self) -> tuple[Step, ...]:
+        return tuple(self._steps)
 
     def open_calls(self) -> tuple[OpenCall, ...]:
         return tuple(self._open)

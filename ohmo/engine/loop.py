@@ -30,6 +30,7 @@ from ohmo.contracts.errors import (
     TimedOut,
     TooLong,
 )
+from ohmo.contracts.hooks import Hooks
 from ohmo.contracts.messages import ModelStep, Text
 from ohmo.contracts.provider import (
     Began,
@@ -44,8 +45,10 @@ from ohmo.contracts.provider import (
 )
 from ohmo.engine.concurrency import Emit, emitted
 from ohmo.engine.executor import Executor, LoopGuard
+from ohmo.engine.hooked import answers_sent_back, begin_session, sent_back
 from ohmo.lifecycle import closing
 
+NOT_CONTENT = "A hook wanted more than this answer, which could not be done"
 Thought = TextDelta | TextReset | ModelDone | Status | CompactionProgress
 
 
@@ -56,7 +59,8 @@ async def nothing_after(turn: str) -> None:
 
 class Engine:
     """The built-in agent. ``max_steps``: model calls of a turn, over restarts and questions.
-    ``after``: told when a turn runs no more, however it ended."""
+    ``hooks``: heard as a session begins and before an answer ends its turn. ``after``: told when a
+    turn runs no more, however it ended."""
 
     def __init__(
         self,
@@ -64,11 +68,13 @@ class Engine:
         executor: Executor,
         *,
         max_steps: int,
+        hooks: Hooks | None = None,
         after: Callable[[str], Awaitable[None]] = nothing_after,
     ) -> None:
         self._reasoner = reasoner
         self._executor = executor
         self._max_steps = max_steps
+        self._hooks = hooks
         self._after = after
 
     async def run(self, turn: str, ledger: Ledger) -> AsyncGenerator[Event | Ended]:
@@ -87,43 +93,49 @@ class Engine:
                                 return
                             yield event
                     if guard.stuck is not None:
-                        for last in _failed(
-                            turn,
-                            f"the same call of {guard.stuck} was made again and again with the same"
-                            " result",
-                        ):
+                        why = f"the same call of {guard.stuck} was made again and again"
+                        for last in _failed(turn, f"{why} with the same result", ledger):
                             yield last
                         return
-                if (
-                    ledger.last_was_final()
-                ):  # said is said: what came meanwhile gets a turn of its own
+                # Said is said: what came meanwhile gets a turn of its own.
+                if ledger.last_was_final() and not await self._sent_back(turn, ledger):
                     yield Ended(Answered(ledger.final_text()))
                     return
+                if self._hooks is not None:
+                    await begin_session(self._hooks, turn, ledger)
                 await ledger.steered()
                 try:
                     async with aclosing(self._reasoner.decide(turn, ledger)) as thoughts:
                         async for thought in thoughts:  # records the model step, then ModelDone
                             yield thought
                 except ProviderError as error:
-                    for last in _failed(turn, str(error), _retry_after(error), error):
+                    for last in _failed(turn, str(error), ledger, _retry_after(error), error):
                         yield last
                     return
             if ledger.last_was_final():
                 yield Ended(Answered(ledger.final_text()))
             else:
-                for last in _failed(
-                    turn, f"the limit of {self._max_steps} model calls for one turn was reached"
-                ):
+                why = f"the limit of {self._max_steps} model calls for one turn was reached"
+                for last in _failed(turn, why, ledger):
                     yield last
         finally:
             await self._after(turn)
 
+    async def _sent_back(self, turn: str, ledger: Ledger) -> bool:
+        return self._hooks is not None and await sent_back(self._hooks, turn, ledger)
+
 
 def _failed(
-    turn: str, why: str, retry_after: float | None = None, error: ProviderError | None = None
-) -> tuple[Failure, Ended]:
-    """``retry_after``: seconds until the same request may succeed; None: it will not. ``error``:
-    of the model, where it was that."""
+    turn: str,
+    why: str,
+    ledger: Ledger,
+    retry_after: float | None = None,
+    error: ProviderError | None = None,
+) -> tuple[Event | Ended, ...]:
+    """``retry_after``: seconds until the same request may succeed; None: it will not, and what
+    hooks sent back is the answer. ``error``: of the model, where it was that."""
+    if retry_after is None and (back := answers_sent_back(ledger)):
+        return (Ended(Answered(f"{text_of(back[0])}\n\n_{NOT_CONTENT}: {why}._")),)
     served = isinstance(error, Overloaded) and error.served
     budget = isinstance(error, OverBudget)
     failed = Failed(why, retry_after, served, budget)

@@ -19,7 +19,7 @@ from ohmo.contracts.errors import StoreError
 from ohmo.contracts.outbox import OutRow
 from ohmo.contracts.store import Hint, Store
 from ohmo.gateway.sending import Done
-from ohmo.lifecycle import backoff, failure_of, within
+from ohmo.lifecycle import backoff, failure_of, outcome_of, within
 
 log = structlog.get_logger("ohmo.delivery")
 RISKY_WIDTH = 4  # sends in flight where a kill may repeat every one of them
@@ -211,23 +211,18 @@ class Delivery:
         await self._news.before(row)
         held_back = self._held_back.pop(row.thread, None)
         tries = held_back.tries if held_back is not None and held_back.row == row.row.id else 0
-        done: list[Done] = []
-
-        async def send() -> None:
-            done.append(await self._sender.send(row, tries))
-
-        error = await failure_of(send())
-        if isinstance(error, AuthFailed):
-            self._refused = error
+        done = await outcome_of(self._sender.send(row, tries))
+        if isinstance(done, AuthFailed):
+            self._refused = done
             return True
-        if error is None:
-            await self._done(row, done[0], tries)
-            return done[0].more
+        if isinstance(done, Done):
+            await self._done(row, done, tries)
+            return done.more
         post = row.row.id
-        reason = f"{type(error).__name__}: {error}"
-        log.error("send_failed", channel=self._name, post=post, error=reason, exc_info=error)
-        short = isinstance(error, OSError) and error.errno in MACHINE_IS_SHORT
-        if tries + 1 < POISON or short or isinstance(error, Unavailable | StoreError):
+        reason = f"{type(done).__name__}: {done}"
+        log.error("send_failed", channel=self._name, post=post, error=reason, exc_info=done)
+        short = isinstance(done, OSError) and done.errno in MACHINE_IS_SHORT
+        if tries + 1 < POISON or short or isinstance(done, Unavailable | StoreError):
             again_at = _now() + backoff(tries, most=30.0)
             self._held_back[row.thread] = _HeldBack(post, tries + 1, again_at)
             return True

@@ -12,7 +12,7 @@ from typing import Any, cast
 from channels.record import record
 from ohmo.contracts.hooks import HookEvent
 from ohmo.contracts.messages import Json
-from ohmo.hooks.hook import Hook, Prompt
+from ohmo.hooks.hook import Hook, Program, Prompt
 
 CONTEXT = 10_000  # characters, as Claude Code documents it
 _REASON = 2_000
@@ -40,10 +40,12 @@ class Raw:
 
 @record
 class Said:
-    """``findings``: what it said that does not count, a line each."""
+    """``ends``: it wants the whole turn to end. ``findings``: what it said that does not count, a
+    line each."""
 
     hook: str
     block: str = ""
+    ends: bool = False
     ask: str = ""
     arguments: Mapping[str, Json] | None = None
     context: str = ""
@@ -65,23 +67,34 @@ class _Garbage(Exception):
 
 
 def read(hook: Hook, event: HookEvent, raw: Raw) -> Said:
-    """All of it counts before a tool; after one only what it says about it, also why it would
-    block. What it wants beyond is a finding."""
-    before = event == "pre_tool_use" and hook.may_block
-    said = _read(hook, raw, strict=before and hook.strict)
+    """All of it counts before a tool; after one, and at an answer, what the model is told: also why
+    it would block; as a session begins its context alone. What it wants beyond is a finding."""
+    counts = hook.waited_for(event)
+    before = event == "pre_tool_use" and counts
+    said = _plain(hook, event, raw) or _read(hook, raw, strict=before and hook.strict)
     if before:
         return said
     findings = list(said.findings)
     if said.ask or said.arguments is not None:
         findings.append(f"its question or arguments do not count: {event} changes nothing")
-    if event == "post_tool_use" and hook.may_block:
-        words = "\n".join(filter(None, (said.block, said.context)))
-        return Said(hook.name, context=words, findings=tuple(findings))
-    if said.block:
+    if said.block and (not counts or event == "session_start"):
         findings.append(f"it wants to block ({said.block}); {event} is only observed")
-    if said.context:
+    if said.context and not counts:
         findings.append(f"its context does not count: {event} is only observed")
-    return Said(hook.name, findings=tuple(findings))
+    told = (said.block, said.context) if event != "session_start" else (said.context,)
+    if not counts or (said.ends and event == "turn_end"):
+        told = ()
+    words = "\n".join(filter(None, told))
+    return Said(hook.name, context=words, findings=tuple(findings))
+
+
+def _plain(hook: Hook, event: HookEvent, raw: Raw) -> Said | None:
+    """As a session begins, text on standard output is context too, as Claude Code documents it."""
+    text = raw.out.strip()
+    spoken = isinstance(hook.action, Program) and hook.dialect == "claude" and raw.code == 0
+    if event != "session_start" or not spoken or raw.problem or not text or text.startswith("{"):
+        return None
+    return Said(hook.name, context=text[:CONTEXT])
 
 
 def _read(hook: Hook, raw: Raw, *, strict: bool) -> Said:
@@ -137,7 +150,7 @@ def _understood(hook: Hook, found: Mapping[str, Any], *, strict: bool) -> Said:
         decision = "allow" if found["ok"] else "block"
     said = Said(hook.name)
     if found.get("continue") is False:
-        return replace(said, block=str(found.get("stopReason") or reason)[:_REASON])
+        return replace(said, block=str(found.get("stopReason") or reason)[:_REASON], ends=True)
     match decision:
         case "block" | "deny":
             return replace(said, block=reason)

@@ -105,7 +105,7 @@ def _hook(entry: _Entry, file: str) -> Hook | str:
         tools=entry.matcher,
         condition=condition if about_tools else "",
         timeout=bounded(float(seconds)),
-        may_block=event in ("pre_tool_use", "post_tool_use") and written.get("async") is not True,
+        may_block=written.get("async") is not True,
         spelled=entry.event,
     )
 

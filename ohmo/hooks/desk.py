@@ -10,26 +10,27 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
 from channels.record import Recent, record
-from ohmo.contracts.agent import CompactionProgress, Event, TurnEnded, TurnStarted
-from ohmo.contracts.hooks import OWN_FILE, Hooked, HookWord
+from ohmo.contracts.agent import CompactionProgress, Event, TurnEnded
+from ohmo.contracts.hooks import OWN_FILE, Hooked, HookWord, Spoken
 from ohmo.contracts.trust import Candidate
 from ohmo.hooks.acting import Acting
 from ohmo.hooks.answer import Said, read
 from ohmo.hooks.files import HookFiles
 from ohmo.hooks.hook import Hook
 from ohmo.hooks.payload import concerns
-from ohmo.lifecycle import failure_of
+from ohmo.lifecycle import outcome_of
 
+T = TypeVar("T")
 log = structlog.get_logger("ohmo.hooks")
 WAITING = 256  # events that nobody waits for
 AT_ONCE = 4
 _CALLS = 256  # of which is known what was said of them
-_SESSIONS = 4096  # of which is known that they began
+_THREADS = 4096  # of which is known what began there
 
 
 @record
@@ -38,6 +39,14 @@ class Present:
 
     session: str
     cwd: Path
+
+
+@record
+class Begun:
+    """What hooks were told last that it began, or goes on. ``session``: empty: it was ended."""
+
+    session: str
+    summed_up: int
 
 
 Find = Callable[[str], Awaitable[Present | None]]
@@ -68,7 +77,7 @@ class HookDesk:
         self._present = present
         self._redact = redact
         self._waiting: asyncio.Queue[Hooked] = asyncio.Queue(WAITING)
-        self._sessions = Recent[str, str](_SESSIONS)
+        self._begun = Recent[str, Begun](_THREADS)
         self.dropped = 0
 
     @property
@@ -107,7 +116,7 @@ class HookDesk:
             self._tell(hook, said)
             if said.block:
                 return HookWord(self._redact(said.block), by=hook.name)
-            context = (f"{hook.name}: {said.context}",) if said.context else ()
+            context = (Spoken(hook.name, said.context),) if said.context else ()
             if said.arguments is not None and call is not None:
                 call = replace(call, arguments=said.arguments)
                 word = replace(word, arguments=said.arguments)
@@ -119,20 +128,52 @@ class HookDesk:
             word = replace(word, looked=(*word.looked, *looked))
         return word
 
-    async def after(self, what: Hooked) -> Sequence[str]:
-        """All at once; what they say is in the order of their files. Those that are only told wait
-        with the other observers."""
-        standing = await self._files.of(what.cwd)
-        concerned = [hook for hook in standing.hooks if concerns(hook, what)]
-        if any(not hook.may_block for hook in concerned):
+    async def after(self, what: Hooked) -> Sequence[Spoken]:
+        """Those that are only told wait with the other observers."""
+        hooks = await self._concerned(what)
+        if any(not hook.waited_for(what.event) for hook in hooks):
             self.observe(what)
-        asked = [hook for hook in concerned if hook.may_block]
+        return await self._heard(what, hooks)
+
+    async def beginning(self, what: Hooked, summed_up: int) -> Sequence[Spoken]:
+        """It ends the session before it there, unless that was left before."""
+        last = self._begun.get(what.thread)
+        now = Begun(what.session, summed_up)
+        if last == now:
+            return ()
+        if last is not None and last.session == what.session:
+            what = replace(what, detail="compact")
+        elif last is not None and what.detail == "startup":
+            what = replace(what, detail="clear")
+        if last is not None and last.session not in ("", what.session):
+            self.observe(replace(what, event="session_end", session=last.session, detail="clear"))
+        self._begun[what.thread] = now
+        try:
+            return await self._or_nothing(what, self.after(what))
+        except asyncio.CancelledError:  # nobody read what they say
+            self._begun.pop(what.thread, None)
+            raise
+
+    async def ending(self, what: Hooked) -> Sequence[Spoken]:
+        async def ask() -> Sequence[Spoken]:
+            return await self._heard(what, await self._concerned(what))
+
+        return await self._or_nothing(what, ask())
+
+    async def _concerned(self, what: Hooked) -> list[Hook]:
+        standing = await self._files.of(what.cwd)
+        return [hook for hook in standing.hooks if concerns(hook, what)]
+
+    async def _heard(self, what: Hooked, hooks: Sequence[Hook]) -> Sequence[Spoken]:
+        """Of those that are waited for: all at once; what they say is in the order of their
+        files."""
+        asked = [hook for hook in hooks if hook.waited_for(what.event)]
         async with asyncio.TaskGroup() as group:
             said = [group.create_task(say(self._acting, hook, what)) for hook in asked]
         for hook, task in zip(asked, said, strict=True):
             self._tell(hook, task.result())
         spoken = [task.result() for task in said if task.result().context]
-        return [f"{one.hook}: {self._redact(one.context)}" for one in spoken]
+        return [Spoken(one.hook, self._redact(one.context)) for one in spoken]
 
     def observe(self, what: Hooked) -> None:
         """Never waits; when too many wait it is dropped, and counted."""
@@ -146,8 +187,6 @@ class HookDesk:
     def hear(self, thread: str, event: Event) -> None:
         """From a turn: what is no tool."""
         match event:
-            case TurnStarted(turn, person):
-                what = Hooked("session_start", turn, thread, Path(), person=person)
             case TurnEnded(turn, outcome, text) if outcome in ("answered", "failed", "stopped"):
                 what = Hooked("turn_end", turn, thread, Path(), detail=outcome, text=text)
             case CompactionProgress(turn, "compact_start"):
@@ -167,56 +206,49 @@ class HookDesk:
 
         async def tell(what: Hooked) -> None:
             try:
-                error = await failure_of(self._observed(what))
-                if error is not None:
-                    words = f"{type(error).__name__}: {error}"
-                    log.error("hooks_failed", hook_event=what.event, error=words, exc_info=error)
+                await self._or_nothing(what, self._observed(what))
             finally:
                 width.release()
 
         async with asyncio.TaskGroup() as group:
             while True:
-                for each in await self._placed(await self._waiting.get()):
+                placed = await self._placed(await self._waiting.get())
+                if placed is not None:
                     await width.acquire()
-                    group.create_task(tell(each), name="hooks.observe")
+                    group.create_task(tell(placed), name="hooks.observe")
 
-    async def _placed(self, what: Hooked) -> list[Hooked]:
-        """With session and folder, where the event did not bring them; the first turn of a session
-        begins it, and ends the one before it there, unless that was left before."""
+    async def _placed(self, what: Hooked) -> Hooked | None:
+        """With session and folder, where the event did not bring them."""
         if what.session:
-            return [what]
+            return what
         found = await self._present(what.thread)
         if found is None:
-            return []
-        what = replace(what, session=found.session, cwd=found.cwd)
-        last = self._sessions.get(what.thread)
-        if what.event == "session_end" and last and last != found.session:
-            self._sessions[what.thread] = ""
-            return [replace(what, session=last)]
-        if what.event != "session_start":
-            return [] if what.event == "session_end" else [what]
-        if last == found.session:
-            return []
-        self._sessions[what.thread] = found.session
-        start = replace(what, detail="startup" if last is None else "clear")
-        if not last:
-            return [start]
-        return [replace(what, event="session_end", session=last, detail="clear"), start]
+            return None
+        if what.event != "session_end":
+            return replace(what, session=found.session, cwd=found.cwd)
+        last = self._begun.get(what.thread)
+        if last is None or last.session in ("", found.session):
+            return None
+        self._begun[what.thread] = Begun("", 0)
+        return replace(what, session=last.session, cwd=found.cwd)
 
     async def _observed(self, what: Hooked) -> None:
-        standing = await self._files.of(what.cwd)
-        concerned = [
-            hook
-            for hook in standing.hooks
-            if concerns(hook, what) and not (hook.may_block and what.event == "post_tool_use")
-        ]
-
         async def one(hook: Hook) -> None:
             self._tell(hook, await say(self._acting, hook, what))
 
         async with asyncio.TaskGroup() as group:
-            for hook in concerned:
-                group.create_task(one(hook), name="hooks.one")
+            for hook in await self._concerned(what):
+                if not hook.waited_for(what.event):
+                    group.create_task(one(hook), name="hooks.one")
+
+    async def _or_nothing(self, what: Hooked, said: Awaitable[T]) -> T | tuple[()]:
+        """What they say; what fails is logged."""
+        outcome = await outcome_of(said)
+        if not isinstance(outcome, Exception):
+            return outcome
+        words = f"{type(outcome).__name__}: {outcome}"
+        log.error("hooks_failed", hook_event=what.event, error=words, exc_info=outcome)
+        return ()
 
     def _tell(self, hook: Hook, said: Said) -> None:
         log.info("hook", hook=hook.name, said=said.short, seconds=round(said.seconds, 3))
@@ -228,8 +260,9 @@ def _read(path: Path) -> HookWord | None:
     """Blocks. None: it is not known."""
     try:
         found: Any = json.loads(path.read_bytes())
-        lists: dict[str, Any] = {name: tuple(found[name]) for name in ("context", "looked")}
-        return HookWord(**{**found, **lists})
+        found["context"] = tuple(Spoken(**one) for one in found["context"])
+        found["looked"] = tuple(found["looked"])
+        return HookWord(**found)
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

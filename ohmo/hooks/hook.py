@@ -74,6 +74,16 @@ class Hook:
     may_block: bool = True
     spelled: str = ""
 
+    def waited_for(self, event: HookEvent) -> bool:
+        """What it says then counts. Its owner's own hooks are told of an end when it is one."""
+        match event:
+            case "pre_tool_use" | "post_tool_use" | "session_start":
+                return self.may_block
+            case "turn_end":
+                return self.may_block and self.dialect == "claude"
+            case _:
+                return False
+
     @property
     def strict(self) -> bool:
         """What it does not say plainly, before a tool runs, is a block."""

@@ -110,7 +110,7 @@ def _documented(hook: Hook, what: Hooked) -> dict[str, Any]:
             body["tool_response"] = {"content": what.result.text, "is_error": what.result.error}
     match what.event:
         case "turn_end" | "subagent_end":
-            body["stop_hook_active"] = False
+            body["stop_hook_active"] = what.again
             body["last_assistant_message"] = what.text
         case "session_start":
             body["source"] = what.detail

@@ -74,7 +74,7 @@ def _answer(request: ModelRequest) -> Text | ToolCall:
         match step:
             case CallResult():
                 results[step.result.call] = step.result
-            case UserStep(source="notice" | "context" | "memory"):
+            case UserStep(source="notice" | "context" | "memory" | "hook"):
                 pass
             case UserStep():
                 return _to(

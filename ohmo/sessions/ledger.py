@@ -322,6 +322,9 @@ class TurnLedger:
     def final_text(self) -> str:
         return self._transcript.final_text() if self._final is None else text_of(self._final)
 
+    def visible(self) -> tuple[Step, ...]:
+        return self._transcript.visible()
+
     def model_calls(self) -> int:
         return self._transcript.model_calls() + (self._final is not None)
 

@@ -89,6 +89,8 @@ class Transcript:
             self.weight += _weight(step)
             self.carry.add(seq, step)
             self.fresh = self.fresh or not isinstance(step, ModelStep | CallStarted)
+            if isinstance(step, UserStep):
+                self.taint = self.taint.union(step.taint)
             if isinstance(step, CallResult):
                 self.taint = self.taint.union(step.result.taint)
                 if step.result.tools:
@@ -174,7 +176,10 @@ class Transcript:
 
     def begun(self) -> bool:
         """The model has answered to the last words of a person."""
-        return bool(self._steps) and not isinstance(self._steps[-1], UserStep)
+        for step in reversed(self._steps):
+            if not (isinstance(step, UserStep) and step.source == "hook"):
+                return not isinstance(step, UserStep)
+        return False
 
     def ended_calls(self) -> list[tuple[ToolCall, ToolResult]]:
         """Calls since the last words of a person, or of what woke the turn, with what came of
@@ -240,7 +245,7 @@ class Transcript:
         for step in reversed(self._steps):
             if isinstance(step, ModelStep):
                 return True
-            if isinstance(step, UserStep) and step.source != "notice":
+            if isinstance(step, UserStep) and step.source not in ("notice", "hook"):
                 return False
         return False
 

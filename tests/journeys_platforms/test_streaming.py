@@ -4,6 +4,8 @@ previews end with it."""
 from __future__ import annotations
 
 import itertools
+import json
+import shlex
 import time
 from typing import Any
 
@@ -72,6 +74,31 @@ async def test_on_matrix_one_draft_is_edited_at_its_pace_and_becomes_the_answer(
         answer = await the_answer(scene, marker)
         assert answer.id == draft.id
         assert 2 <= answer.edits <= (time.monotonic() - began) / 5 + 2
+        await scene.check()
+
+
+@pytest.mark.parametrize("on", ["slack", "telegram"])
+@pytest.mark.person("say", "watch")
+async def test_an_answer_that_a_hook_sends_back_is_seen_growing_and_gives_way_to_the_next(
+    stage: Stage, on: str
+) -> None:
+    once = (
+        "import json, re, sys; event = json.load(sys.stdin);"
+        "marker = re.search('m-[0-9]+-[0-9a-f]+', event['last_assistant_message'])[0];"
+        "sys.exit() if event['stop_hook_active'] else print(marker, file=sys.stderr);"
+        "sys.exit(2)"
+    )
+    once = shlex.join(["python3", "-c", once])
+    hooks = {"Stop": [{"hooks": [{"type": "command", "command": once}]}]}
+    async with stage(on, **({on: {"streaming": "edits"}} if on == "telegram" else {})) as scene:
+        (scene.daemon.home / "hooks.yaml").write_text(json.dumps({"hooks": hooks}))
+        await scene.daemon.start()
+        marker = await scene.says("#chunks{12} #pace{0.35}", on=on)
+        draft = await scene.drafted(marker)
+        answer = await the_answer(scene, marker)
+        assert answer.id == draft.id
+        assert answer.text.count("word3") == 1
+        assert len([one for one in scene.model.asked if marker in str(one.body)]) == 2
         await scene.check()
 
 

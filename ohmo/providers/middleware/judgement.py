@@ -227,7 +227,7 @@ def _foreign(request: ModelRequest) -> Iterator[str]:
         match step:
             case CallResult(result):
                 yield result.text
-            case UserStep(blocks, _, source, bot) if bot or source in ("context", "memory"):
+            case UserStep(blocks, _, source, bot) if bot or source in ("context", "memory", "hook"):
                 yield from (block.text for block in blocks if isinstance(block, Text))
             case Compaction(summary, carry=carry):
                 yield from (summary, carry)

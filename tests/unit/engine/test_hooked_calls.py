@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ohmo.ambient import inert
 from ohmo.contracts.agent import Parked
-from ohmo.contracts.hooks import Hooked, HookWord
+from ohmo.contracts.hooks import Hooked, HookWord, Spoken
 from ohmo.contracts.messages import Layer, ToolCall, ToolResult
 from ohmo.contracts.tool import Ask, CallContext, Decision, Footprint, ToolOutput, Verdict
 from ohmo.engine.executor import Executor, LoopGuard
@@ -42,11 +42,17 @@ class Answering:
             raise word
         return word
 
-    async def after(self, what: Hooked) -> Sequence[str]:
+    async def after(self, what: Hooked) -> Sequence[Spoken]:
         self.observed.append(what)
         if self.fails is not None:
             raise self.fails
-        return ["h: it is long"]
+        return [Spoken("h", "it is long")]
+
+    async def beginning(self, what: Hooked, summed_up: int) -> Sequence[Spoken]:
+        raise AssertionError((what, summed_up))
+
+    async def ending(self, what: Hooked) -> Sequence[Spoken]:
+        raise AssertionError(what)
 
 
 class Asking:
@@ -94,7 +100,7 @@ words = st.one_of(
                 st.sampled_from(["path", "other"]), st.sampled_from(["/a", "/b", 7, None])
             ),
         ),
-        context=st.sampled_from([(), ("h: hello",)]),
+        context=st.sampled_from([(), (Spoken("h", "hello"),)]),
         by=st.just("h"),
     ),
     st.just(RuntimeError("broken")),
@@ -166,7 +172,7 @@ def test_exactly_one_result_or_question_and_the_decision_is_about_what_was_rewri
 
 async def test_what_a_hook_tells_the_model_stands_beside_the_result_and_is_foreign() -> None:
     ledger = Notebook()
-    hooks = Answering(HookWord(context=("lint: two spaces",)))
+    hooks = Answering(HookWord(context=(Spoken("lint", "two spaces"),)))
     gate = LayeredGate(lambda _: [Allowing()], no_grants)  # type: ignore[list-item]
     executor = Executor(Catalogue({"Do": Doing(fine)}), gate, failpoint=inert, hooks=hooks)
     async for _ in executor.execute("t", [opened()], ledger, LoopGuard()):  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,13 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ohmo.contracts.agent import TurnEnded, TurnStarted
-from ohmo.contracts.hooks import Hooked, HookEvent
+from ohmo.contracts.agent import TurnEnded
+from ohmo.contracts.hooks import Hooked, HookEvent, Spoken
 from ohmo.contracts.messages import ModelStep, Text, ToolCall, ToolResult, Usage
 from ohmo.contracts.provider import ModelRequest, Reply
 from ohmo.contracts.trust import Kind, Trust
 from ohmo.hooks.acting import Acting, Asking
-from ohmo.hooks.answer import Raw, read
+from ohmo.hooks.answer import CONTEXT, Raw, read
 from ohmo.hooks.desk import WAITING, HookDesk, Present, say
 from ohmo.hooks.files import HookFiles
 from ohmo.hooks.hook import Hook, Program
@@ -245,7 +246,7 @@ async def test_rewrites_chain_in_order_and_the_first_block_ends_it(tmp_path: Pat
     )
     word = await room.desk.before(room.what())
     assert word.arguments == {"command": "ls12"}
-    assert word.context == ("a: 1", "b: 2")
+    assert word.context == (Spoken("a", "1"), Spoken("b", "2"))
     assert word.by == "a, b"
     room.write(
         python(add("1"), "a"),
@@ -273,7 +274,7 @@ async def test_imported_words_count_as_documented(tmp_path: Path) -> None:
         permissionDecision="allow", updatedInput={"command": "pwd"}, additionalContext="hello"
     )
     assert (allowed.block, allowed.ask, allowed.arguments) == ("", "", {"command": "pwd"})
-    assert allowed.context == ("PreToolUse[1].1: hello",)
+    assert allowed.context == (Spoken("PreToolUse[1].1", "hello"),)
     fields = json.loads((room.work / "seen.json").read_text())
     assert {
         key: fields[key]
@@ -287,13 +288,96 @@ async def test_imported_words_count_as_documented(tmp_path: Path) -> None:
     }
 
 
-async def test_an_imported_stop_hook_that_wants_to_block_is_reported(tmp_path: Path) -> None:
-    hook = Hook(
-        "Stop[1].1", "x", "claude", ("turn_end",), Program(("x",)), may_block=False, spelled="Stop"
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (Raw('{"decision": "block", "reason": "no test ran"}'), "no test ran"),
+        (Raw(err="2 failed", code=2), "2 failed"),
+        (Raw('{"hookSpecificOutput": {"additionalContext": "see a.py"}}'), "see a.py"),
+        (Raw('{"continue": false, "stopReason": "enough", "decision": "block"}'), ""),
+        (Raw('{"decision": "approve"}'), ""),
+        (Raw("all is well"), ""),
+        (Raw(err="half", code=1), ""),
+        (Raw(problem="it hangs"), ""),
+        (Raw('{"decision": '), ""),
+    ],
+)
+def test_an_imported_stop_hook_has_the_model_go_on_only_by_a_plain_word(
+    raw: Raw, words: str
+) -> None:
+    hook = Hook("Stop[1].1", "x", "claude", ("turn_end",), Program(("x",)), spelled="Stop")
+    said = read(hook, "turn_end", raw)
+    assert (said.block, said.context) == ("", words)
+    # In the background, and as one of our own, it is only told.
+    for watching in (replace(hook, may_block=False), replace(hook, dialect="own")):
+        said = read(watching, "turn_end", raw)
+        assert (said.block, said.context) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("raw", "words", "finding"),
+    [
+        (Raw("branch main\n"), "branch main", ""),
+        (Raw('{"hookSpecificOutput": {"additionalContext": "3 issues"}}'), "3 issues", ""),
+        (Raw("not this", err="no git here", code=2), "", "wants to block (no git here)"),
+        (Raw("nor this", code=1), "", "exit code 1"),
+        (Raw("half", problem="it hangs"), "", "it hangs"),
+        (Raw("x" * 20_000), "x" * CONTEXT, ""),
+    ],
+)
+def test_what_an_imported_hook_prints_as_a_session_begins_is_context(
+    raw: Raw, words: str, finding: str
+) -> None:
+    hook = Hook("SessionStart[1].1", "x", "claude", ("session_start",), Program(("x",)))
+    said = read(hook, "session_start", raw)
+    assert (said.block, said.context) == ("", words)
+    assert finding in " ".join(said.findings)
+    assert bool(said.findings) == bool(finding)
+
+
+async def test_imported_hooks_at_an_answer_are_told_whether_they_sent_one_back_before(
+    tmp_path: Path,
+) -> None:
+    text = (
+        "import json, sys; e = json.load(sys.stdin);"
+        "sys.stderr.write(f\"{e['last_assistant_message']} {e['stop_hook_active']}\"); sys.exit(2)"
     )
-    said = read(hook, "turn_end", Raw('{"decision": "block", "reason": "go on"}'))
-    assert said.block == ""
-    assert said.findings == ("it wants to block (go on); turn_end is only observed",)
+    room = Room(tmp_path)
+    command = shlex.join([sys.executable, "-c", text])
+    settings(room.home, {"type": "command", "command": command}, event="Stop")
+    for again in (False, True):
+        what = room.what("turn_end", None, detail="answered", text="done", again=again)
+        assert [one.words for one in await room.desk.ending(what)] == [f"done {again}"]
+
+
+async def test_a_model_that_is_asked_whether_a_turn_may_end_is_told_so(tmp_path: Path) -> None:
+    room = Room(tmp_path, answer='{"ok": false, "reason": "the tests were not run"}')
+    settings(room.home, {"type": "prompt", "prompt": "Is it done? $ARGUMENTS"}, event="Stop")
+    what = room.what("turn_end", None, detail="answered", text="t0k is set")
+    (said,) = await room.desk.ending(what)
+    assert said.words == "the tests were not run"
+    (asked,) = room.asked
+    assert "may end its work" in asked.system[0].text
+    assert asked.payer.turn == "t"
+
+
+async def test_what_hooks_at_an_answer_cannot_do_lets_the_turn_end_and_is_logged(
+    tmp_path: Path,
+) -> None:
+    room = Room(tmp_path)
+    settings(room.home, {"type": "command", "command": "kill -9 $$"}, event="Stop")
+    with structlog.testing.capture_logs() as logged:
+        assert await room.desk.ending(room.what("turn_end", None, detail="answered")) == []
+    assert "SIGKILL" in next(one for one in logged if one["event"] == "hook_finding")["finding"]
+
+    async def fails(*_: object) -> None:
+        raise RuntimeError("no store")
+
+    room.files.of = fails  # type: ignore[method-assign, assignment]
+    with structlog.testing.capture_logs() as logged:
+        assert await room.desk.ending(room.what("turn_end", None, detail="answered")) == ()
+        assert await room.desk.beginning(room.what("session_start", None), 0) == ()
+    assert [one["event"] for one in logged] == ["hooks_failed", "hooks_failed"]
 
 
 async def test_an_endpoint_is_posted_the_event_and_named_variables_only(tmp_path: Path) -> None:
@@ -517,7 +601,7 @@ async def test_after_a_tool_the_model_is_told_what_a_hook_says_of_it(
     command = shlex.join([sys.executable, "-c", text])
     settings(room.home, {"type": "command", "command": command}, event="PostToolUse")
     told = await room.desk.after(room.what("post_tool_use", result=ToolResult("t.1", "fine")))
-    assert [line.partition(": ")[2] for line in told] == ([words] if words else [])
+    assert [one.words for one in told] == ([words] if words else [])
 
 
 async def test_after_a_tool_hooks_run_side_by_side_and_what_fails_is_logged(tmp_path: Path) -> None:
@@ -534,7 +618,7 @@ async def test_after_a_tool_hooks_run_side_by_side_and_what_fails_is_logged(tmp_
     )
     with structlog.testing.capture_logs() as logged:
         told = await room.desk.after(room.what("post_tool_use", result=ToolResult("t.1", "fine")))
-    assert told == ["first: met", "last: met"]
+    assert told == [Spoken("first", "met"), Spoken("last", "met")]
     (finding,) = [line for line in logged if line["event"] == "hook_finding"]
     assert finding["hook"] == "half"
     assert "not JSON" in finding["finding"]
@@ -554,40 +638,66 @@ async def test_a_hook_in_the_background_is_not_waited_for(tmp_path: Path) -> Non
 
 
 async def test_sessions_and_turns_are_told_once_each(tmp_path: Path) -> None:
-    text = "import sys,json; e = json.load(sys.stdin); open('log', 'a').write(f\"{e['event']} {e['session']} {e['detail']}\\n\")"
+    text = (
+        "import sys, json; e = json.load(sys.stdin); print(json.dumps({'context': e['detail']}));"
+        "open('log', 'a').write(' '.join((e['event'], e['session'], e['detail'])) + chr(10))"
+    )
     room = Room(tmp_path, python(text, on=["session_start", "session_end", "turn_end"]))
     running = asyncio.create_task(room.desk.run())
 
-    async def turn(name: str, lines: int) -> None:
-        room.desk.hear("thread", TurnStarted(name, "ada"))
+    async def turn(name: str, detail: str, lines: int, summed_up: int = 0) -> list[str]:
+        what = Hooked("session_start", name, "thread", room.work, detail=detail)
+        what = replace(what, session=room.present.session)
+        told = [*await room.desk.beginning(what, summed_up)]
+        told += await room.desk.beginning(what, summed_up)  # at the next call of the model
         room.desk.hear("thread", TurnEnded(name, "parked", ""))
         room.desk.hear("thread", TurnEnded(name, "answered", "done"))
         log = room.work / "log"
         await until(lambda: log.exists() and len(log.read_text().splitlines()) == lines)
+        return [one.words for one in told]
 
-    await turn("t1", 2)
-    await turn("t2", 3)
+    assert await turn("t1", "startup", 2) == ["startup"]
+    assert await turn("t2", "resume", 3) == []
+    assert await turn("t3", "resume", 5, summed_up=9) == ["compact"]
     room.present = Present("thread.7", room.work)
-    await turn("t3", 6)
+    assert await turn("t4", "startup", 8) == ["clear"]
     room.desk.left("thread")  # somebody only said /stop
-    room.present = Present("thread.9", room.work)
+    room.present = Present("thread.0", room.work)
     room.desk.left("thread")
     room.desk.left("thread")
-    await until(lambda: "end thread.7" in (room.work / "log").read_text())
-    await turn("t4", 9)
+    await until(lambda: "session_end thread.7" in (room.work / "log").read_text())
+    assert await turn("t5", "resume", 11) == ["resume"]
     running.cancel()
     await asyncio.wait([running])
     assert sorted((room.work / "log").read_text().splitlines()) == [
         "session_end thread.0 clear",
         "session_end thread.7 clear",
+        "session_start thread.0 compact",
+        "session_start thread.0 resume",
         "session_start thread.0 startup",
         "session_start thread.7 clear",
-        "session_start thread.9 clear",
-        "turn_end thread.0 answered",
-        "turn_end thread.0 answered",
+        *["turn_end thread.0 answered"] * 4,
         "turn_end thread.7 answered",
-        "turn_end thread.9 answered",
     ]
+
+
+async def test_of_a_session_that_begins_those_in_the_background_are_not_waited_for(
+    tmp_path: Path,
+) -> None:
+    room = Room(tmp_path)
+    command = shlex.join([sys.executable, "-c", "import time; time.sleep(1); open('later', 'w')"])
+    handlers = (
+        {"type": "command", "command": command, "async": True},
+        {"type": "command", "command": "echo hello"},
+    )
+    settings(room.home, *handlers, event="SessionStart")
+    running = asyncio.create_task(room.desk.run())
+    what = room.what("session_start", None, detail="startup")
+    assert [one.words for one in await room.desk.beginning(what, 0)] == ["hello"]
+    assert not (room.work / "later").exists()
+    await until((room.work / "later").exists)
+    running.cancel()
+    await asyncio.wait([running])
 
 
 async def test_a_half_written_file_keeps_the_old_set_and_says_so_once(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from ohmo.ambient import Ambient, Failpoint, IdSource, inert
 from ohmo.config.agent import Context
 from ohmo.contracts.agent import Agent, Event, TurnEnded
 from ohmo.contracts.arrivals import Arrival
+from ohmo.contracts.hooks import Hooks
 from ohmo.contracts.messages import (
     CallResult,
     CallStarted,
@@ -190,6 +191,7 @@ class Rig:
     failpoint: Failpoint = inert
     fetch: Callable[[Arrival], Awaitable[Sequence[str]]] | None = None
     ask: AskOnce | None = None  # for summaries
+    hooks: Hooks | None = None
 
     def __post_init__(self) -> None:
         self.store = MemoryStore(clock=self.clock)
@@ -258,6 +260,7 @@ class Rig:
             Reasoner(self.model.stream, failpoint=self.failpoint),
             executor,
             max_steps=self.max_steps,
+            hooks=self.hooks,
         )
 
         async def nothing(arrival: Arrival) -> Sequence[str]:
