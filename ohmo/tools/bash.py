@@ -249,6 +249,7 @@ class Bash(PydanticTool):
         cage = await walls.cage(context.cwd, own, writes, opened=opened)
 
         def closed(name: str) -> None:
+            name = blotted(name, context)  # whatever the command put into it
             whose = {"person": context.person, "thread": context.thread, "session": context.session}
             log.info("cage_name_refused", name=name, turn=context.turn, call=context.call, **whose)
             refused(name)
@@ -277,9 +278,10 @@ class Bash(PydanticTool):
 
 
 def blotted(text: str, context: CallContext) -> str:
-    """Without the secrets a command was lent: it tells them to nobody."""
+    """Without the secrets a command was lent, also in small letters, as names of hosts come: it
+    tells them to nobody."""
     for secret in context.secrets.values():
-        text = text.replace(secret, "********")
+        text = re.sub(re.escape(secret), "********", text, flags=re.IGNORECASE)
     return text
 
 
