@@ -4,10 +4,13 @@ where a person looks at each change, because programs run, and agents obey, what
 from __future__ import annotations
 
 import glob
+import itertools
 import os
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import cache, partial
 from pathlib import Path
 
@@ -15,9 +18,10 @@ from ohmo.contracts.tool import CallContext
 from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
 from ohmo.permissions.sensitive_places import FileAliases
 from ohmo.shell.git_repository import located, repository_at
-from ohmo.shell.patterns import component_expression, folded, real, word_set
+from ohmo.shell.handed import EVEN
+from ohmo.shell.patterns import OPTION_LIKE, component_expression, folded, known, real, word_set
 from ohmo.shell.reading import BUILTINS
-from ohmo.shell.script import Reading, Simple
+from ohmo.shell.script import Handed, Reading, Simple
 
 
 class Reach:
@@ -141,6 +145,7 @@ class Looks:
         self.twin = cache(partial(first_sensitive, sensitive=None, aliases=aliases))
         self._sensitive = sensitive
         self._found: dict[tuple[str, bool], str] = {}
+        self._handed: dict[tuple[str, Handed], tuple[str, Sequence[str]]] = {}
         self._left = _MOST_ENTRIES
 
     def below(self, path: str, *, linked: bool) -> str:
@@ -151,6 +156,15 @@ class Looks:
                 path, self._sensitive, self.aliases, linked=linked, left=self._left
             )
         return self._found[key]
+
+    def handed(self, path: str, how: Handed) -> tuple[str, Sequence[str]]:
+        """``path`` absolute and resolved: why nobody may be handed the names below it unasked, ""
+        when they may; and where links among them lead."""
+        key = (path, replace(how, at=frozenset()))
+        if key not in self._handed:
+            why, led, self._left = _handed_on(path, self._sensitive, self.aliases, how, self._left)
+            self._handed[key] = why, led
+        return self._handed[key]
 
 
 class ReadPolicy:
@@ -169,7 +183,10 @@ class ReadPolicy:
         for path in dict.fromkeys(paths):
             if looks.aliases.at(path) is Touch.INSIDE:
                 return f"{path} is a sensitive file under another name"
-            hidden = looks.below(path, linked=linked) if deep else ""
+            if opened.handed is not None:
+                hidden = looks.handed(path, opened.handed)[0]
+            else:
+                hidden = looks.below(path, linked=linked) if deep else ""
             if hidden:
                 return f"{hidden} is below {path}"
         if deep and opened.repository is not None:  # whatever git knows there
@@ -189,7 +206,8 @@ class ReadPolicy:
             return f"{simple.shown[:200]!r} may change something"
         if written_files(simple):
             return f"{simple.shown[:200]!r} writes a file"
-        if simple.words[0] not in BUILTINS:
+        # who runs a command in the place of bash knows no builtins
+        if simple.words[0] not in BUILTINS or simple.handed is not None:
             program = _machine_code_of(simple.words[0], self._path)
             if program is None or self._reach.holds(program, context):
                 return f"{simple.words[0]} is not the system's program of that name"
@@ -212,8 +230,10 @@ class ReadPolicy:
                 # Not by Path, which raises for what cannot be looked at.
                 if opened.kind == "files" and os.path.isdir(path):  # noqa: PTH112
                     return f"{path} is a folder"
-                if self._reach.outside(path, context):
-                    outside.append(path)
+                led = self.led(path, opened, looks)
+                if any(goal.startswith("/dev/") for goal in led):
+                    return f"a link below {path} leads to a device"
+                outside += [each for each in (path, *led) if self._reach.outside(each, context)]
             listed = (resolved(word, cwd) for word in simple.listed)
             outside += [path for path in listed if self._reach.outside(path, context)]
             if opened.repository is None:
@@ -229,6 +249,17 @@ class ReadPolicy:
             folders = map(real, repository.folders)
             outside += [each for each in folders if self._reach.outside(each, context)]
         return ""
+
+    @staticmethod
+    def led(path: str, opened: Reading, looks: Looks) -> Sequence[str]:
+        """Where links below a path lead, when the command follows them."""
+        return looks.handed(path, opened.handed)[1] if opened.handed is not None else ()
+
+    def read(self, simple: Simple, opened: Reading, looks: Looks) -> Iterator[str]:
+        """Resolved: what it reads by the way of such links."""
+        for cwd in simple.cwds:
+            for path in _paths(simple, opened, cwd):
+                yield from self.led(path, opened, looks)
 
 
 def written_files(simple: Simple) -> list[str]:
@@ -247,7 +278,7 @@ def resolved(word: str, cwd: str) -> str:
 def _paths(simple: Simple, opened: Reading, cwd: str) -> list[str]:
     """Resolved: operands, what is redirected from, and what wildcards became."""
     redirected = (each.target for each in simple.redirects if each.kind == "read")
-    globbed = (simple.words[at] for at in simple.found)
+    globbed = (simple.words[at] for at in simple.found if known(simple.words[at]))
     words = dict.fromkeys((*opened.paths, *redirected, *globbed))
     return [resolved(word, cwd) for word in words if word != "/dev/null"]
 
@@ -320,6 +351,45 @@ def _searched(
         except OSError:
             continue  # what cannot be listed cannot be read through either
     return "", left
+
+
+def _handed_on(
+    path: str, sensitive: SensitivePaths, aliases: FileAliases, how: Handed, left: int
+) -> tuple[str, Sequence[str], int]:
+    """As ``Looks.handed``, and how many of ``left`` entries are left."""
+    queue, seen = deque([path]), {path}
+    led: list[str] = []
+    while queue:
+        folder = queue.popleft()
+        try:
+            with os.scandir(folder) as opened:
+                entries = list(itertools.islice(opened, left + 1))
+        except OSError:
+            continue  # what cannot be listed cannot be told either
+        left -= len(entries)
+        if left < 0:
+            return f"more than {_MOST_ENTRIES} files", led, 0
+        for entry in entries:
+            goal, is_folder = entry.path, entry.is_dir(follow_symlinks=False)
+            told = all(fnmatchcase(entry.name, form) for form in how.only)
+            told = told and not (how.files and (is_folder or entry.is_symlink()))
+            if told and entry.is_symlink():
+                goal, is_folder = real(goal), entry.is_dir()
+                led += [goal] if not f"{goal}/".startswith(f"{path.rstrip('/')}/") else []
+                if sensitive.touch(goal, "/") > Touch.PAGE:
+                    return entry.path, led, left
+            if is_folder and goal not in seen:
+                seen.add(goal)
+                queue.append(goal)
+            if how.split and (told or is_folder) and not EVEN.fullmatch(entry.name):
+                return f"{entry.path!r}, a name that would be taken apart,", led, left
+            if how.bare and folder == path and OPTION_LIKE.match(entry.name):
+                return f"{entry.path!r}, a name like an option,", led, left
+            if told and is_folder and how.only and not how.files:
+                return f"{entry.path!r}, a folder with such a name,", led, left
+            if told and (sensitive.hides(goal) or aliases.at(goal) is Touch.INSIDE):
+                return entry.path, led, left
+    return "", led, left
 
 
 def _machine_code_of(name: str, path: str) -> str | None:

@@ -59,7 +59,7 @@ _QUOTING = re.compile(r"['\"\\]|\$(?=['\"])")
 # Programs that cannot do anything with a path they are not told: unknown words are harmless to
 # them.
 _INDIFFERENT = word_set(
-    """echo printf test [ kill sleep export local declare typeset readonly function set unset exit
+    """echo printf basename dirname test [ kill sleep export local declare typeset readonly function set unset exit
         return true false read cd mkdir"""
 )
 
@@ -217,7 +217,8 @@ class CommandPolicy:
             if rule is not None:
                 why = f"the rule ask {rule.text} wants a person's word"
                 return Ruling("ask", "ask", rule.text, why, remember=False)
-            opaque = part.simple.opaque or hidden_code(part.simple)
+            read = bool(script.plain) and reading(part.simple) is not None
+            opaque = part.simple.opaque or ("" if read else hidden_code(part.simple))
             if opaque:
                 return _unclear(opaque)
         return None
@@ -305,6 +306,10 @@ class CommandPolicy:
                 hidden = self._reading.hides_sensitive(simple, opened, looks)
                 if hidden:
                     return Ruling("ask", "sensitive", "", hidden, remember=False)
+                for path in self._reading.read(simple, opened, looks) if self._path_denies else ():
+                    if (rule := self._path_denies.hit(path)[0]) is not None:
+                        why = f"the rule deny {rule.text} forbids {path}"
+                        return Ruling("deny", "deny", rule.text, why, remember=False)
                 shut = self._reading.shut(simple, opened, context, beyond, looks)
             why = shut or self._reading.more_than_reading(simple, opened, context)
             if not why and opened is not None and opened.repository is not None and not quiet:

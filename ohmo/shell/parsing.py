@@ -85,6 +85,9 @@ class _Reader:
 
     def add(self, simple: Simple) -> None:
         """A command of a plain line, and what it runs."""
+        if simple.runs:  # which stands behind it
+            self.commands.append(simple)
+            return
         stdin = simple.stdin
         if any(redirect.kind == "read" for redirect in simple.redirects):
             stdin = "text"

@@ -21,11 +21,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NoReturn
 
-from ohmo.shell.patterns import TooWide, matching_names, real, word_set
-from ohmo.shell.script import Redirect, Simple
+from ohmo.shell.handed import Told, commands_of, names_told
+from ohmo.shell.patterns import ANY, TooWide, names_of, real, word_set
+from ohmo.shell.reading import reading, takes_no_input
+from ohmo.shell.script import Handed, Redirect, Simple
 
 _LONGEST = 10_000  # characters; nobody reads a longer line at a glance, nor do we
 _MOST_NAMES = 5_000  # that the wildcards of one line become
@@ -36,26 +39,27 @@ _MOST_INSIDE = 10  # loops inside each other
 # Controls but tab and newline; letters nobody sees (Hangul fillers); halves of characters; the
 # range that marks wildcards elsewhere.
 _STRANGE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u115f\u1160\u3164\uffa0\ud800-\uf8ff]")
-_BLANK = re.compile(r"[ \t]+|(?<![^ \t\n;|&])#[^\n\\]*")
+_BLANK = re.compile(r"[ \t]+|(?<=[ \t\n;|&])\\\n|(?<![^ \t\n;|&])#[^\n\\]*(?=\n|$)")
 _OPERATOR = re.compile(r"\|\||&&|[|;](?!&)|\n")
 _REDIRECT = re.compile(r"(?:(?<![^ \t\n;|&])[012])?(>>|>&|>|<(?![<>&(]))|(&>>?)")
 _DESCRIPTOR = re.compile(r"[12](?=[ \t\n;|&]|$)")
 _BARE = r"[A-Za-z0-9_./:,@%+=^-]"
 _SIMPLE_WORDS = re.compile(rf"(?:{_BARE}++[ \t]++)+")
-# ``@{1}`` is git's: without a comma and dots it is no brace expansion
-_LETTERS = re.compile(rf"(?:@\{{[A-Za-z0-9]+\}}|{_BARE})+")
+# ``@{1}`` is git's, ``{}`` find's: without a comma and dots it is no brace expansion
+_LETTERS = re.compile(rf"(?:@\{{[A-Za-z0-9]+\}}|\{{\}}|{_BARE})+")
+_ESCAPED = re.compile(r"\\([ -~])")  # bash(1), "Escape Character"
 # what some language of a house may take for a letter of the name is left out
 _VALUE = r"\$(?:[A-Za-z_]\w*+(?![^\x00-\x7f])|\{[A-Za-z_]\w*\})"
 _QUOTED = re.compile(rf"""'([^']*)'|"((?:[^"$`\\]|\\[^\n]|{_VALUE})*)\"""", re.ASCII)
 # bash(1), "Double Quotes": before every other character a backslash is one
 _IN_QUOTES = re.compile(rf"""\\([$`"\\])|({_VALUE})""", re.ASCII)
 _LOOPED = re.compile(_VALUE, re.ASCII)
+_TOLD = re.compile(rf'(?:"{_VALUE}"|{_VALUE})(?=[ \t\n;|&<>]|$)', re.ASCII)
 _UNQUOTED = re.compile(rf"{_BARE}+")  # bash(1), "Word Splitting": it stays one word
 _HOME = re.compile(r"\$HOME(?=[/ \t\n;|]|$)")
 _UNSPLIT = re.compile(r"/[A-Za-z0-9_./-]*")
 _END = re.compile(r"[ \t\n;|&]|$")
 _WORD_END = " \t\n;|&<>"
-_OPTION_LIKE = re.compile(r"[\x00-\x7f](?<![A-Za-z0-9_./])")  # how a name must not begin
 _PROGRAM = re.compile(r"[A-Za-z0-9_./+:-]+|\[")
 # bash(1), "RESERVED WORDS": where a command begins, and nothing else is there
 _BRANCH = re.compile(r"(?:if|then|elif|else|!)(?=[ \t])|(?:if|then|elif|else)(?=\n)")
@@ -64,6 +68,11 @@ _CLOSED = re.compile(r"(?:fi|done)(?=[ \t\n;|&<>]|$)")
 _DO = re.compile(r"do(?=[ \t\n])")
 # Names in small letters are nobody's settings.
 _FOR = re.compile(r"for[ \t]+([a-z][a-z0-9]{0,9})[ \t]+in(?=[ \t])")
+# Reads a line, or what stands before a null byte.
+_WHILE = re.compile(
+    r"while[ \t]+(IFS=[ \t]+)?read[ \t]+(-r[ \t]+)?(-d[ \t]+(?:''|\"\")[ \t]+)?([a-z][a-z0-9]{0,9})"
+    r"(?=[ \t]*[;\n])"
+)
 _AROUND = re.compile(  # changes how a program writes, and nothing of what it opens or runs
     r"(?:(?:LC_ALL|LANG)=(?:C|C\.UTF-8|en_US\.UTF-8)|(?:GIT_)?PAGER=cat|NO_COLOR=1|COLUMNS=\d{1,4}"
     r"|TZ=UTC)[ \t]+"
@@ -103,6 +112,9 @@ class _Reader:
         self._letters = _MOST_LETTERS  # that loops may still come to
         self._values: dict[str, tuple[str, bool]] = {}  # of loops; whether a wildcard gave it
         self._used: set[bool] = set()  # such values in the word that is read
+        self._told: dict[str, Told] = {}  # what loops over the output of others read
+        self._handed: Handed | None = None  # how such a name came into the word that is read
+        self._mixed = False  # a command writes its errors where it writes its output
 
     def commands(self) -> tuple[Simple, ...]:
         if len(self._text) > _LONGEST:
@@ -125,13 +137,16 @@ class _Reader:
         """Up to the end, ``inside`` a loop up to its ``done``."""
         self._skip(lines=True)
         piped = False
+        fed: tuple[Simple, ...] | None = ()  # the commands before it in its pipeline
         while self._at < len(self._text):
             began = self._at
             while (branch := _BRANCH.match(self._text, self._at)) is not None:
                 self._nested, self._at = True, branch.end()
                 self._branch(branch[0])
                 self._skip(lines=True)
-            loop, closed = (form.match(self._text, self._at) for form in (_FOR, _CLOSED))
+            loop, closed, told = (
+                form.match(self._text, self._at) for form in (_FOR, _CLOSED, _WHILE)
+            )
             if closed is not None:
                 if self._at > began or (closed[0] == "done" and (not inside or self._branches)):
                     _no(repr(closed[0]))
@@ -141,7 +156,11 @@ class _Reader:
                 self._branch("fi")
             if loop is not None:
                 self._loop(loop, commands)
-            command = self._command(piped=piped, behind=bool(loop or closed))
+            known = told is not None and self._while(told, commands, fed)
+            apart = bool(loop or closed or told)
+            command = self._command(piped=piped, behind=apart)
+            if known and any(each.kind == "read" for each in command.redirects):
+                _no("a loop that reads something else than it is told")
             operator = ""  # between two commands; none at the end of the text
             match = _OPERATOR.match(self._text, self._at)
             if match is not None:
@@ -153,13 +172,29 @@ class _Reader:
                 self._goes_on_after_failure |= operator in (";", "\n", "||")
             if command.words[0] == "cd":
                 self._enter(command, operator, first=not commands)
-            if not (loop or closed) or command.redirects:
-                commands.append(command)
+            if not apart:
+                runs = commands_of(command, fed)
+                if runs and all(reading(each) is not None for each in runs):
+                    command = replace(command, runs=runs)
+                self._check(command, piped=piped)
+            if not apart or command.redirects:
+                commands += [command, *command.runs]
+            linked = operator == "|" and not (apart or self._mixed or fed is None or len(fed) > 5)
+            fed = (*(fed or ()), command) if linked else None if operator == "|" else ()
             if len(commands) > _MOST_COMMANDS:
                 _no(f"more than {_MOST_COMMANDS} commands")
             piped = operator == "|"
         if inside or self._branches:
             _no("no end of it")
+
+    def _check(self, command: Simple, *, piped: bool) -> None:
+        """What is handed names that nobody knows only reads; and in a loop over such names, which
+        reads them from its input, nothing else reads of that: it would begin in their middle."""
+        if command.handed is not None and reading(command) is None:
+            _no(f"{command.words[0]} with what is only known when it runs")
+        fed = piped or any(each.kind == "read" for each in command.redirects)
+        if self._told and not fed and not takes_no_input(command):
+            _no(f"{command.words[0]}, which may read the input of the loop")
 
     def _branch(self, word: str) -> None:
         if word in ("if", "!"):
@@ -183,24 +218,49 @@ class _Reader:
             words += ((name, wild) for name in ([names] if isinstance(names, str) else names))
         if not words or self._text[self._at : self._at + 1] not in (";", "\n"):
             _no("a loop over nothing")
+        if head[1] in self._values:
+            _no("a loop in one of the same name")
+        self._over = self._listed
+        for body in self._rounds_of(len(words)):
+            self._values[head[1]] = words[body]
+            self._list(commands, inside=True)
+        self._values.pop(head[1], None)
+
+    def _while(
+        self, head: re.Match[str], commands: list[Simple], fed: tuple[Simple, ...] | None
+    ) -> bool:
+        """What is in it once, with all names that it may be told in the place of its own; whether
+        they are known to be nothing else."""
+        self._nested, self._at = True, head.end()
+        blank, whole, null, name = head.groups()
+        plainly = not null or (blank and whole)
+        told = names_told(fed, null=bool(null)) if plainly else None
+        if name in self._values or name in self._told:
+            _no("a loop in one of the same name")
+        self._skip(lines=False)
+        for _ in self._rounds_of(1):
+            self._told[name] = told or ((ANY,), Handed())
+            self._list(commands, inside=True)
+        self._told.pop(name, None)
+        return told is not None
+
+    def _rounds_of(self, count: int) -> Iterator[int]:
+        """Stands behind ``do`` as often."""
         self._at += 1
         self._skip(lines=True)
         body = _DO.match(self._text, self._at)
         if body is None:
             _no("a loop without do")
-        self._over = self._listed
-        if head[1] in self._values or len(self._values) == _MOST_INSIDE:
-            _no("a loop in one of the same name, or too deep in others")
+        if len(self._values) + len(self._told) == _MOST_INSIDE:
+            _no("a loop too deep in others")
         around, self._branches = self._branches, []
-        for value in words:
+        for at in range(count):
             self._at = body.end()
             self._rounds += 1
             if self._rounds > _MOST_COMMANDS:
                 _no(f"more than {_MOST_COMMANDS} rounds of loops")
-            self._values[head[1]] = value
-            self._list(commands, inside=True)
+            yield at
             self._spend(self._at - body.end())
-        self._values.pop(head[1], None)
         self._branches = around
 
     def _spend(self, letters: int) -> None:
@@ -239,7 +299,9 @@ class _Reader:
         while not behind and (around := _AROUND.match(self._text, self._at)) is not None:
             self._at = around.end()
         self._listed = [*self._over]
+        self._mixed = False
         globbed: set[int] = set()
+        handed: Handed | None = None
         redirects: list[Redirect] = []
         while True:
             self._skip(lines=False)
@@ -251,6 +313,7 @@ class _Reader:
             elif (redirect := _REDIRECT.match(self._text, self._at)) is not None:
                 self._at = redirect.end()
                 sign = redirect[1] or redirect[2]
+                self._mixed |= "&" in sign
                 if sign == ">&":
                     descriptor = _DESCRIPTOR.match(self._text, self._at)
                     if descriptor is None:
@@ -259,16 +322,19 @@ class _Reader:
                     continue
                 self._skip(lines=False)
                 target = self._word()
-                if isinstance(target, list) or not target:
+                if isinstance(target, list) or not target or self._handed:
                     _no(f"{sign} to what is only known when it runs")
                 redirects.append(Redirect("read" if sign == "<" else "write", target))
             else:
                 names = self._word()
+                if self._handed is not None:
+                    handed = self._with(handed, len(words), names)
+                    globbed |= handed.at
                 if isinstance(names, list):
                     globbed.update(range(len(words), len(words) + len(names)))
                     words += names
                 else:
-                    if not words and self._used:
+                    if not words and (self._used or self._handed):
                         _no("a program that a loop names")
                     if True in self._used:
                         globbed.add(len(words))
@@ -284,6 +350,20 @@ class _Reader:
             stdin="pipe" if piped else "",
             found=frozenset(globbed),
             listed=tuple(self._listed),
+            handed=handed,
+        )
+
+    def _with(self, before: Handed | None, at: int, names: str | list[str]) -> Handed:
+        """Of a command the names that are only known when it runs, with those of one more word."""
+        told = self._handed or Handed()
+        before = before or replace(told, at=frozenset())
+        more = range(at, at + (1 if isinstance(names, str) else len(names)))
+        return Handed(
+            at=before.at | {*more},
+            bare=before.bare or told.bare,
+            split=before.split or told.split,
+            files=before.files and told.files,
+            only=told.only if told.only == before.only else (),
         )
 
     def _word(self) -> str | list[str]:
@@ -292,7 +372,12 @@ class _Reader:
         start = self._at
         parts: list[str] = []
         wild = False
-        self._used = set()
+        self._used, self._handed = set(), None
+        told = _TOLD.match(self._text, start)
+        if told is not None and (name := told[0].strip('"${}')) in self._told:
+            self._at = told.end()
+            roots, self._handed = self._told[name]
+            return [*roots]
         while self._at < len(self._text) and self._text[self._at] not in _WORD_END:
             part, is_wild = self._part(first=self._at == start)
             wild |= is_wild
@@ -302,21 +387,18 @@ class _Reader:
             _no(repr(self._text[start : start + 20]))
         pattern = "".join(parts)
         plain = re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
+        if self._handed is not None and wild:
+            _no("wildcards beside what is only known when it runs")
         if not wild:
             return plain
         # bash(1), "Pathname Expansion"; a word that nothing matches stays as it is.
         folder, slash, _ = re.split(r"(?<!\\)[*?]", pattern, maxsplit=1)[0].rpartition("/")
         self._listed.append(folder or slash or ".")
-        if pattern.startswith(("/proc", "/dev", "/sys")):
-            _no("wildcards in a folder that changes by itself")
         try:
-            names = matching_names(pattern, self._cwds[-1], self._left)
-        except TooWide:
-            _no("wildcards that match more than can be looked at")
+            names = names_of(pattern, self._cwds[-1], self._left)
+        except TooWide as why:
+            _no(str(why))
         self._left -= max(_LEAST_NAMES, len(names))
-        for name in names:
-            if _OPTION_LIKE.match(name):
-                _no(f"a wildcard that becomes {name[:80]!r}")
         return names or [plain]
 
     def _part(self, *, first: bool) -> tuple[str, bool]:
@@ -326,6 +408,9 @@ class _Reader:
         if (piece := _LETTERS.match(text, at)) is not None:
             self._at = piece.end()
             return piece[0], False
+        if (escaped := _ESCAPED.match(text, at)) is not None:
+            self._at = escaped.end()
+            return escaped[1], False
         if (quoted := _QUOTED.match(text, at)) is not None:
             self._at = quoted.end()
             single, double = quoted.groups()
@@ -357,10 +442,10 @@ class _Reader:
     def _variable(self, at: int, *, first: bool) -> str:
         """Outside of quotes, where it stays one word."""
         looped = _LOOPED.match(self._text, at)
-        if looped is not None and looped[0].strip("${}") in self._values:
+        if looped is not None and looped[0].strip("${}") in (*self._values, *self._told):
             self._at = looped.end()
             value = self._value(looped[0].strip("${}"))
-            if not _UNQUOTED.fullmatch(value):
+            if not _UNQUOTED.fullmatch(value) and value != ANY:
                 _no(f"{looped[0]} without quotes")
             return value
         variable = _HOME.match(self._text, at) if first else None
@@ -372,6 +457,9 @@ class _Reader:
     def _value(self, name: str) -> str:
         if name == "HOME":
             return self._of_home()
+        if name in self._told:
+            self._handed = Handed()
+            return ANY
         if name not in self._values:
             _no(f"${name}")
         value, found = self._values[name]
