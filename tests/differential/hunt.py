@@ -72,9 +72,33 @@ def house_with_stubs(root: Path) -> Scene:
     scene = plain(root)
     # nobody sees from a name below a folder that a file has another elsewhere
     (scene.work / "hard.txt").unlink()
+    _names_of_all_kinds(scene)
     for name in STUBS:
         write(root / "stubs" / name, "#!/bin/sh\nexit 0\n", 0o755)
     return Scene(scene.root, scene.home, scene.work, f"{root}/stubs:{scene.path}")
+
+
+def _names_of_all_kinds(scene: Scene) -> None:
+    """Folders whose names are told to other programs: ordinary ones, some that come apart at blanks
+    and quotes, some like options, and links."""
+    for name in (
+        "nest/one.py",
+        "nest/two/three.py",
+        "nest/two/-n",
+        "nest/two/four.txt",
+        "nest/x=1",
+    ):
+        write(scene.work / name, "x = 1\ny\n")
+    (scene.work / "nest" / "again.py").symlink_to("two/three.py")
+    secret = scene.home / ".netrc"
+    for name in ("a b.py", "it's.py", "a\nb.py", f"x {secret}", f"y\n{secret}", "-o", "{}", "*"):
+        write(scene.work / f"odd/{name}", "x = 1\n")
+    for name in ("-o", "-ox", "--pre=evil", "-exec", "-f", "@x", "+x", "a=b"):
+        write(scene.work / "flags" / name, "x = 1\n")
+    write(scene.work / "cut" / "a" / str(secret)[1:], "x = 1\n")  # its end is another path
+    (scene.work / "leads").mkdir()
+    (scene.work / "leads" / "x.py").symlink_to(secret)
+    (scene.work / "leads" / "deeper").symlink_to(scene.home)
 
 
 def hunt(root: Path, strings: int, seed: int, workers: int = 2) -> Iterator[Report]:
