@@ -223,17 +223,16 @@ class ReadPolicy:
     ) -> str:
         """Why the command may not read what it would; "" when it may. ``outside`` gains the paths
         it would read outside the workspace."""
+        followed = tuple(self.followed(simple, opened, looks))
         for cwd in simple.cwds:
-            for path in _paths(simple, opened, cwd):
+            for path in (*_paths(simple, opened, cwd), *followed):
                 if path.startswith("/dev/"):
                     return f"{path} is a device"
                 # Not by Path, which raises for what cannot be looked at.
                 if opened.kind == "files" and os.path.isdir(path):  # noqa: PTH112
                     return f"{path} is a folder"
-                led = self.led(path, opened, looks)
-                if any(goal.startswith("/dev/") for goal in led):
-                    return f"a link below {path} leads to a device"
-                outside += [each for each in (path, *led) if self._reach.outside(each, context)]
+                if self._reach.outside(path, context):
+                    outside.append(path)
             listed = (resolved(word, cwd) for word in simple.listed)
             outside += [path for path in listed if self._reach.outside(path, context)]
             if opened.repository is None:
@@ -251,15 +250,12 @@ class ReadPolicy:
         return ""
 
     @staticmethod
-    def led(path: str, opened: Reading, looks: Looks) -> Sequence[str]:
-        """Where links below a path lead, when the command follows them."""
-        return looks.handed(path, opened.handed)[1] if opened.handed is not None else ()
-
-    def read(self, simple: Simple, opened: Reading, looks: Looks) -> Iterator[str]:
-        """Resolved: what it reads by the way of such links."""
-        for cwd in simple.cwds:
-            for path in _paths(simple, opened, cwd):
-                yield from self.led(path, opened, looks)
+    def followed(simple: Simple, opened: Reading, looks: Looks) -> Iterator[str]:
+        """Where links below the paths lead out of them, when the command follows them."""
+        if opened.handed is not None:
+            for cwd in simple.cwds:
+                for path in _paths(simple, opened, cwd):
+                    yield from looks.handed(path, opened.handed)[1]
 
 
 def written_files(simple: Simple) -> list[str]:

@@ -50,7 +50,7 @@ from ohmo.shell.risks import (
     places,
     wanted_paths,
 )
-from ohmo.shell.script import Script, Simple
+from ohmo.shell.script import Reading, Script, Simple
 
 _MOST_WILD = 500
 _MOST_PIECES = 3000  # of words that may be paths, in one command
@@ -59,8 +59,8 @@ _QUOTING = re.compile(r"['\"\\]|\$(?=['\"])")
 # Programs that cannot do anything with a path they are not told: unknown words are harmless to
 # them.
 _INDIFFERENT = word_set(
-    """echo printf basename dirname test [ kill sleep export local declare typeset readonly function set unset exit
-        return true false read cd mkdir"""
+    """echo printf basename dirname test [ kill sleep export local declare typeset readonly function
+        set unset exit return true false read cd mkdir"""
 )
 
 
@@ -303,13 +303,9 @@ class CommandPolicy:
             shut = ""
             opened = reading(simple)
             if opened is not None:
-                hidden = self._reading.hides_sensitive(simple, opened, looks)
-                if hidden:
-                    return Ruling("ask", "sensitive", "", hidden, remember=False)
-                for path in self._reading.read(simple, opened, looks) if self._path_denies else ():
-                    if (rule := self._path_denies.hit(path)[0]) is not None:
-                        why = f"the rule deny {rule.text} forbids {path}"
-                        return Ruling("deny", "deny", rule.text, why, remember=False)
+                hidden = self._hidden(simple, opened, looks)
+                if hidden is not None:
+                    return hidden
                 shut = self._reading.shut(simple, opened, context, beyond, looks)
             why = shut or self._reading.more_than_reading(simple, opened, context)
             if not why and opened is not None and opened.repository is not None and not quiet:
@@ -330,6 +326,18 @@ class CommandPolicy:
                 why = f"{path} lies outside the workspace"
                 return Ruling("ask", "mode", context.mode, why, suggests=folder_rule(path))
         return by_rule or Ruling("allow", "mode", f"{context.mode}, read-only")
+
+    def _hidden(self, simple: Simple, opened: Reading, looks: Looks) -> Ruling | None:
+        """What a command that only reads may not read, although no word of it names that."""
+        hidden = self._reading.hides_sensitive(simple, opened, looks)
+        if hidden:
+            return Ruling("ask", "sensitive", "", hidden, remember=False)
+        for path in self._reading.followed(simple, opened, looks) if self._path_denies else ():
+            rule, _ = self._path_denies.hit(path)
+            if rule is not None:
+                why = f"the rule deny {rule.text} forbids {path}"
+                return Ruling("deny", "deny", rule.text, why, remember=False)
+        return None
 
     def _by_rule(
         self,

@@ -33,8 +33,8 @@ _ENDS = {"-print": "\n", "-print0": "\0", "-ls": "", "-printf": ""}
 _BRANCHES = word_set("-o -or , (")  # a test before one of these does not hold for all behind it
 _FORM = re.compile(r"[A-Za-z0-9_.*-]+")  # means the same to everybody
 _XARGS = options_of(
-    """-0rtx -n: -L: -P: -I: -d: --null --no-run-if-empty --verbose --max-args: --max-lines: --max-procs:
-    --delimiter:"""
+    """-0rtx -n: -L: -P: -I: -d: --null --no-run-if-empty --verbose --max-args: --max-lines:
+    --max-procs: --delimiter:"""
 )
 _FEW = re.compile(r"[1-9]\d?")  # processes at a time
 _AROUND = {
@@ -45,13 +45,13 @@ _SECONDS = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 # With these a program tells names of files and nothing else.
 _LISTING = {
     "grep": options_of(
-        """-lLrRiwxEFGPIsnHvZ -e: -m: --files-with-matches --files-without-match --recursive --include:
-        --exclude: --exclude-dir: --ignore-case --null"""
+        """-lLrRiwxEFGPIsnHvZ -e: -m: --files-with-matches --files-without-match --recursive
+        --include: --exclude: --exclude-dir: --ignore-case --null"""
     ),
     "rg": options_of(
-        """-lFiPsSuUvwx0. -e: -g: -t: -T: -d: --files --files-with-matches --files-without-match --glob:
-        --iglob: --type: --type-not: --hidden --no-ignore --no-ignore-vcs --ignore-case --null
-        --smart-case --fixed-strings --word-regexp --sort: --max-depth:"""
+        """-lFiPsSuUvwx0. -e: -g: -t: -T: -d: --files --files-with-matches --files-without-match
+        --glob: --iglob: --type: --type-not: --hidden --no-ignore --no-ignore-vcs --ignore-case
+        --null --smart-case --fixed-strings --word-regexp --sort: --max-depth:"""
     ),
     "ls": options_of("-1AdrStU"),
 }

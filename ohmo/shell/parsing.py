@@ -14,7 +14,8 @@ from tree_sitter import Node
 
 from channels.record import record
 from ohmo.shell.patterns import ANY, known, word_set
-from ohmo.shell.plain import NotPlain, read_plain
+from ohmo.shell.plain import read_plain
+from ohmo.shell.plain_words import NotPlain
 from ohmo.shell.scope import MOST, Scope, assigned_below, changes_folder, output_of, run_builtin
 from ohmo.shell.script import Redirect, Script, Simple
 from ohmo.shell.words import PRIVATE, TooSlow, Words, parsed

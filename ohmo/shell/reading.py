@@ -249,7 +249,9 @@ def reading(command: Simple) -> Reading | None:
     if words[1:] == ("--help",) and name in _rows():
         return Reading("names")
     handed = command.handed if command.handed is not None and command.handed.at else None
-    if handed is not None and name not in _TELLING and not all(map(known, words)):
+    if handed is not None and (
+        0 in handed.at or (name not in _TELLING and not all(map(known, words)))
+    ):
         return None
     if name in _APART:
         opened = _reading_apart(name, command)

@@ -102,9 +102,11 @@ def _handed(simple: Simple, argv: Sequence[str]) -> bool:
     for at, word in enumerate(simple.words):
         if at not in simple.handed.at:
             pieces.append(re.escape(word))
+        elif at - 1 in simple.handed.at and word in (ANY, *roots):
+            continue
         elif not known(word):
             pieces.append(re.escape(word).replace(ANY, ".*"))
-        elif at - 1 not in simple.handed.at:
+        else:
             pieces.append(rf"(?:{name or below})(?:\0(?:{name or below}))*")
     return re.fullmatch("\0".join(pieces) + "\0", "\0".join((*argv, "")), re.DOTALL) is not None
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from ohmo.shell import plain
-from ohmo.shell.plain import NotPlain, read_plain
+from ohmo.shell.plain import read_plain
+from ohmo.shell.plain_words import NotPlain
 from ohmo.shell.script import Redirect
 
 WORDS: dict[str, list[tuple[str, ...]]] = {
