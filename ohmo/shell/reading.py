@@ -148,7 +148,6 @@ _APART = word_set("[ command date echo find git nice printf ps test timeout xarg
 # What the word tells is all that they do with it, whatever it is.
 _TELLING = word_set("echo printf basename dirname true")
 _DEAF = word_set("[ basename dirname echo false printf pwd test true")
-_HANDED_APART = word_set("[ echo printf test")
 BUILTINS = word_set("echo printf test [ pwd true false : type command cd")  # bash needs no file
 _VERSIONED = word_set(
     "python python3 node ruby perl php gcc g++ cc clang make cmake bash tar docker"
@@ -249,26 +248,24 @@ def reading(command: Simple) -> Reading | None:
     if words[1:] == ("--help",) and name in _rows():
         return Reading("names")
     handed = command.handed if command.handed is not None and command.handed.at else None
-    if handed is not None and (
-        0 in handed.at or (name not in _TELLING and not all(map(known, words)))
-    ):
-        return None
-    if name in _APART:
-        opened = _reading_apart(name, command)
-        return opened if handed is None or name in _HANDED_APART else None
     row = _rows().get(name)
     options = given(row.options, words, getopt=name != "tree") if row is not None else None
-    if row is None or options is None:
+    if name in _APART:
+        opened = _reading_apart(name, command)
+    elif row is None or options is None:
         return None
-    if handed is not None and name not in _TELLING and not handed.at <= {*options.operands}:
-        return None  # a name would be the value of an option
-    opened = _by_row(row, options, command)
-    if opened is None:
+    else:
+        opened = _by_row(row, options, command)
+    if opened is None or handed is None:
+        return opened
+    if name in _TELLING and 0 not in handed.at:
+        return opened  # whatever the words are
+    # Where a name stands that nobody knows, no program and no value of an option may stand.
+    operands = {*options.operands} if options is not None else handed.at
+    fits = options is not None or name in ("[", "test")
+    if not (fits and opened.paths and handed.at <= operands and all(map(known, words))):
         return None
-    through = (name == "grep" and options.has("-R")) or (name == "diff" and options.has("-r"))
-    if handed is not None and opened.paths:
-        return replace(opened, kind="trees", handed=handed)
-    return replace(opened, kind="trees", handed=Handed()) if through else opened
+    return replace(opened, kind="trees", handed=handed)
 
 
 def takes_no_input(command: Simple) -> bool:
@@ -311,6 +308,8 @@ def _by_row(row: _Row, options: Given, command: Simple) -> Reading | None:
     paths += [words[at] for at in options.late]
     if kind == "names":
         return Reading("names", tuple(paths))
+    if options.has({"grep": "-R", "diff": "-r"}.get(words[0], "")):
+        return Reading("trees", tuple(paths), handed=Handed())  # by links, too
     return Reading("trees" if kind == "pattern" and deep else "files", tuple(paths))
 
 

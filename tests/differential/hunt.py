@@ -23,18 +23,20 @@ _BATCH = 1000
 @dataclass
 class Report:
     """``plain``: lines that were split as bash splits them; ``free``: that ran unasked without a
-    rule; ``ruled``: only with one. ``findings``: one line each."""
+    rule, ``handed``: of these such in which programs are handed paths that nobody knew; ``ruled``:
+    only with one. ``findings``: one line each."""
 
     strings: int = 0
     plain: int = 0
     free: int = 0
+    handed: int = 0
     ruled: int = 0
     findings: list[str] = field(default_factory=list[str])
 
     def __str__(self) -> str:
         return (
-            f"{self.strings} strings: {self.plain} split, {self.free} run unasked, {self.ruled} by"
-            f" a rule, {len(self.findings)} findings"
+            f"{self.strings} strings: {self.plain} split, {self.free} run unasked"
+            f" ({self.handed} hand paths on), {self.ruled} by a rule, {len(self.findings)} findings"
         )
 
 
@@ -117,6 +119,7 @@ def hunt(root: Path, strings: int, seed: int, workers: int = 2) -> Iterator[Repo
             report.strings += len(lines)
             report.plain += len(batch.plain)
             report.free += sum(one.rule is None for one in batch.allowed)
+            report.handed += sum(one.rule is None and one.judged.hands_on for one in batch.allowed)
             report.ruled += sum(one.rule is not None for one in batch.allowed)
             report.findings += split_otherwise(sealed, batch.plain, scene)
             report.findings += _run(box, batch.allowed, scene)

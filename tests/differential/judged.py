@@ -38,6 +38,13 @@ class Judged:
         return frozenset(os.path.basename(each[0]) for each in words if each)
 
     @property
+    def hands_on(self) -> bool:
+        """Whether a program is handed paths, below folders that are known."""
+        return any(
+            each.handed and each.handed.at and all(map(known, each.words)) for each in self.handed
+        )
+
+    @property
     def folders(self) -> frozenset[str]:
         """Those in which the files lie: bash opens them for a wildcard."""
         return frozenset(str(folder) for file in self.files for folder in Path(file).parents)
@@ -102,10 +109,10 @@ def _handed(simple: Simple, argv: Sequence[str]) -> bool:
     for at, word in enumerate(simple.words):
         if at not in simple.handed.at:
             pieces.append(re.escape(word))
-        elif at - 1 in simple.handed.at and word in (ANY, *roots):
-            continue
+        elif at - 1 in simple.handed.at:
+            continue  # as many as there are
         elif not known(word):
-            pieces.append(re.escape(word).replace(ANY, ".*"))
+            pieces.append(re.escape(word.partition(ANY)[0]) + ".*")
         else:
             pieces.append(rf"(?:{name or below})(?:\0(?:{name or below}))*")
     return re.fullmatch("\0".join(pieces) + "\0", "\0".join((*argv, "")), re.DOTALL) is not None

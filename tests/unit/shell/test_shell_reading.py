@@ -99,7 +99,8 @@ sed 's/[[:space:]/]x/w out' a.py
 [[ -f a.py ]]
 x=1; echo $x
 echo "$(git rev-parse HEAD)"
-timeout 5 git status
+timeout 5 git push
+timeout 5 sh -c ls
 git -c core.pager=x status
 git -c core.fsmonitor=x status
 git --exec-path=x status
