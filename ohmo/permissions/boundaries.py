@@ -15,7 +15,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from ohmo.contracts.tool import CallContext
-from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
+from ohmo.permissions.sensitive_paths import FsCache, SensitivePaths, Touch
 from ohmo.permissions.sensitive_places import FileAliases
 from ohmo.shell.git_repository import located, repository_at
 from ohmo.shell.handed import EVEN
@@ -107,9 +107,9 @@ class ProtectedPlaces:
         roots = (str(workspace), real(workspace))
         self._roots = tuple(folded(root).rstrip("/") + "/" for root in roots)
 
-    def named(self, path: str) -> str | None:
+    def named(self, path: str, cache: FsCache | None = None) -> str | None:
         """``path`` absolute and resolved: the place of this kind that it is or lies below, in any
-        case of letters; None: an ordinary file."""
+        case of letters; None: an ordinary file. ``cache``: shared by the calls of one judgement."""
         plain = folded(path)
         root = next((root for root in self._roots if plain.startswith(root)), None)
         match = _PLACE.search(plain, 0 if root is None else len(root) - 1)
@@ -117,12 +117,11 @@ class ProtectedPlaces:
             match = _OF_THE_SYSTEM.match(plain)
         if match is not None:
             return match[0].lstrip("/")
-        # A folder with these three names is a repository, whatever it is called
-        # (gitrepository-layout(5)): git runs what its ``hooks`` and ``config`` name.
-        for folder in Path(path).parents:
-            if all(os.path.lexists(folder / name) for name in ("HEAD", "objects", "refs")):
-                return str(folder)
-        return None
+        # git runs what the ``hooks`` and ``config`` of a repository name, whatever it is called
+        cache = cache or FsCache()
+        while path and not cache.is_repository(path := path.rpartition("/")[0]):
+            continue
+        return path or None
 
     def reached(self, path: Path) -> str | None:
         """The same for any absolute path: a link may stand in such a place, or lead into one."""

@@ -267,7 +267,7 @@ class CommandPolicy:
                 if not written and reading(part.simple) is not None:
                     continue
                 for path in self._sensitive.becomes(word, part.folders[-1], cache):
-                    place = self._protected.named(path)
+                    place = self._protected.named(path, cache)
                     if place is not None:
                         why = (
                             f"{path}: programs or agents run or obey by themselves what lies there"

@@ -190,7 +190,7 @@ _NOISE = (
 
 
 # What hands names to other programs: where from, by which tests, through what, to whom.
-_TREES = "src nest odd flags leads cut deep . nest/two ./nest a.py nest/again.py"
+_TREES = "src src nest nest nest nest ./nest src nest/two odd flags leads cut deep . nest/two ./nest a.py nest/again.py"
 _TESTS = (
     *(
         "",
@@ -327,9 +327,9 @@ class Generator:
     def line(self) -> str:
         """One command line."""
         draw = self._random.random()
-        if draw < 0.12:
-            return self._handing() if draw < 0.09 else self._noisy(self._handing())
-        if draw < 0.34:
+        if draw < 0.18:
+            return self._handing() if draw < 0.14 else self._noisy(self._handing())
+        if draw < 0.40:
             return self._clean()
         if draw < 0.60:
             return self._noisy(self._clean())

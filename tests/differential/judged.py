@@ -18,6 +18,9 @@ IN_FOLDER = frozenset(
     ("ls", "dir", "vdir", "find", "rg", "tree", "du", "git", "grep", "egrep", "fgrep")
 )
 
+# They tell their words, whatever these are.
+_TELLING = frozenset(("echo", "printf", "basename", "dirname", "true"))
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -100,6 +103,8 @@ def _same(words: Sequence[str], argv: Sequence[str]) -> bool:
 def _handed(simple: Simple, argv: Sequence[str]) -> bool:
     """Whether the words are those of the command with names of its folders in their places."""
     assert simple.handed is not None
+    if simple.words[0] in _TELLING:
+        return argv[:1] == simple.words[:1]
     name = r"(?![-/])[^\0]*" if simple.handed.bare else ""
     roots = {word for at, word in enumerate(simple.words) if at in simple.handed.at}
     below = "|".join(
