@@ -14,15 +14,14 @@ from functools import partial
 from channels.record import record
 from ohmo.contracts.tool import CallContext
 from ohmo.permissions.boundaries import (
-    Looks,
     ProtectedPlaces,
     Reach,
     ReadPolicy,
     folder_rule,
-    followed_to,
     resolved,
     written_files,
 )
+from ohmo.permissions.looks import Looks, followed_to
 from ohmo.permissions.rules import (
     CommandRules,
     Layer,

@@ -20,13 +20,15 @@ BARE = r"[A-Za-z0-9_./:,@%+=^-]"
 _LETTERS = re.compile(rf"(?:@\{{[A-Za-z0-9]+\}}|\{{\}}|{BARE})+")
 _ESCAPED = re.compile(r"\\([ -~])")  # bash(1), "Escape Character"
 # what some language of a house may take for a letter of the name is left out
-_VALUE = r"\$(?:[A-Za-z_]\w*+(?![^\x00-\x7f])|\{[A-Za-z_]\w*\})"
+_VALUE = r"\$(?:\?|[A-Za-z_]\w*+(?![^\x00-\x7f])|\{[A-Za-z_]\w*\})"
 _QUOTED = re.compile(rf"""'([^']*)'|"((?:[^"$`\\]|\\[^\n]|{_VALUE})*)\"""", re.ASCII)
 # bash(1), "Double Quotes": before every other character a backslash is one
 _IN_QUOTES = re.compile(rf"""\\([$`"\\])|({_VALUE})""", re.ASCII)
 _LOOPED = re.compile(_VALUE, re.ASCII)
 _TOLD = re.compile(rf'(?:"{_VALUE}"|{_VALUE})(?=[ \t\n;|&<>]|$)', re.ASCII)
 _UNQUOTED = re.compile(rf"{BARE}+")  # bash(1), "Word Splitting": it stays one word
+# Nobody's secrets, and no need to know them where they are only told.
+_SHOWN = ("?", "PATH", "SHELL", "USER")
 _HOME = re.compile(r"\$HOME(?=[/ \t\n;|]|$)")
 _UNSPLIT = re.compile(r"/[A-Za-z0-9_./-]*")
 _END = re.compile(r"[ \t\n;|&]|$")
@@ -153,9 +155,12 @@ class Words:
     def _variable(self, at: int, *, first: bool) -> str:
         """Outside of quotes, where it stays one word."""
         looped = _LOOPED.match(self.text, at)
-        if looped is not None and looped[0].strip("${}") in (*self.values, *self.told):
+        name = looped[0].strip("${}") if looped is not None else ""
+        if looped is not None and name in (*self.values, *self.told, *_SHOWN):
             self.at = looped.end()
-            value = self._value(looped[0].strip("${}"))
+            value = self._value(name)
+            if name in _SHOWN:
+                return value
             if not _UNQUOTED.fullmatch(value):
                 no(f"{looped[0]} without quotes")
             return value
@@ -168,7 +173,7 @@ class Words:
     def _value(self, name: str) -> str:
         if name == "HOME":
             return self._of_home()
-        if name in self.told:
+        if name in self.told or name in _SHOWN:
             self.handed = Handed()
             return ANY
         if name not in self.values:

@@ -16,8 +16,8 @@ from ohmo.shell.patterns import ANY, SOME
 from ohmo.shell.scope import MOST, Scope
 
 _LANGUAGE = Language(tree_sitter_bash.language())
-# Of this thread's processor time, so that a busy machine changes no verdict; and as long again until
-# the tree can be read. A thousand words with ``?`` take the square of their number.
+# Of this thread's processor time, so that a busy machine changes no verdict; and as long again
+# until the tree can be read. A thousand words with ``?`` take the square of their number.
 _SECONDS = 0.08
 _CHUNK = 1 << 16  # bytes of source handed over at once
 _SHORT = 1000  # bytes of source that cannot take long

@@ -57,7 +57,9 @@ _READING: dict[str, tuple[str, str]] = {
     "awk": (
         "-F, -F : -v x=1 -f",
         (
-            "1 '{print}' '{print $1}' '/x/' 'NR>1' '{print > \"x\"}'"
+            "1 '{print}' '{print $1}' '/x/' 'NR>1' '{print > \"x\"}' '{c[$1]++}' '!seen[$0]++'"
+            " '{printf \"%s\",$1}' '{printf \"%s\"}>x' 'END{for(k in\tc)print\tk,c[k]}'"
+            " 'BEGIN{FS=\",\"}{print}' '{s+=$1}END{print s}' '{print s>x}' '{a[1]>\"x\"}'"
             f" 'BEGIN{{system(\"x\")}}' {_FILES}"
         ),
     ),
@@ -152,7 +154,7 @@ _BAD_REDIRECTIONS = (
     "1<>x",
 )
 _TOKENS = r"""' " \ $ ` ~ # ! * ? [ ] { } ( ) < > | & ; = , : % @ ^ + - / . 0 1 $( ) $(( )) ${ } $' $" <( >( [[ ]] ~+ ~- ~1 ~root
-    {} x{} {},{} \; \( \) \! {}..{} $HOME ${HOME} $x $@ $? {a,b} {1..3} --output=x -o x ../.netrc link/id_rsa innocent.txt ./evil `evil` ;evil -- '' "" \\ """
+    $? "$?" "$PATH" $SHELL {} x{} {},{} \; \( \) \! {}..{} $HOME ${HOME} $x $@ $? {a,b} {1..3} --output=x -o x ../.netrc link/id_rsa innocent.txt ./evil `evil` ;evil -- '' "" \\ """
 _CHARACTERS = (
     "\t\n\r\x0b\x0c\x85\xa0\u2028\u3000\u200b\ufeff\x00\x01\x7f\u00e9\u00fc\u65e5\U000e0041 "
 )
@@ -169,10 +171,26 @@ _NESTING = (
     "TZ=UTC NO_COLOR=1 @",
     "cd src; @",
     "@ || true",
+    "time @",
+    "timeout 5 @",
+    "@ | time @",
+    "nice -n 1 @; echo $?",
 )
 _VALUES = (
     *("$f", '"$f"', "${f}", '"${f}"', '"$d/$f"', "$d/$f", '"== $f"', "$f.py", "x$f", '"$HOME/x"'),
-    *('"a\\nb"', '"a\\"b"', '"\\$f"', '"{$f}"', '"\\\\$f"', "./$f", '"$f}"', '"$f[0]"', "$fx"),
+    *(
+        '"a\\nb"',
+        '"a\\"b"',
+        '"\\$f"',
+        '"{$f}"',
+        '"\\\\$f"',
+        "./$f",
+        '"$f}"',
+        '"$f[0]"',
+        "$fx",
+        '"$?"',
+        "$?",
+    ),
 )
 _NOISE = (
     *("; do ", "; done", "done", "; fi", "then ", "if ", "! ", "for f in a.py; do ", "$f", '"$f"'),
