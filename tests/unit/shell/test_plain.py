@@ -80,6 +80,7 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
         *[("find", "src"), ("echo", f"== {ANY}"), ("wc", "src", "src"), ("cat",)]
     ],
     "while read f; do pwd; done <a.py": [("pwd",), ("true",)],
+    'time ls; echo $? "x $? $PATH"': [("ls",), ("echo", ANY, f"x {ANY} {ANY}")],
     "if ls; then for f in a; do if id; then wc <$f; fi; done; fi": [("ls",), ("id",), ("wc",)],
 }
 NOT_PLAIN = {
@@ -154,6 +155,12 @@ NOT_PLAIN = {
     "for f in a; do ls; done x": "without a command",
     "while read f; do pwd": "no end",
     "while read f; ls": "without do",
+    "ls | time wc": "a program behind a pipe",
+    "time -o x ls": "'time' where a program",
+    "cat $?": "cat with what is only known",
+    "ls > $?": "only known when it runs",
+    "for i in $?; do echo $i; done": "a loop over what",
+    'echo "$HOSTNAME"': "$HOSTNAME",
     "ls | while read f; do rm $f; done": "rm with what is only known",
     "ls | while read f; do cat ../$f; done": "$f without quotes",
     'ls | while read f; do cat "$f"*; done': "wildcards beside what",
