@@ -218,6 +218,8 @@ class _Reader(Words):
         self._nested, self.at = True, head.end()
         blank, whole, null, name = head.groups()
         plainly = not null or (blank and whole)
+        if fed and fed[0].words[0] == "ls" and len(fed[0].words) > 2:
+            plainly = False  # it tells empty lines between folders, of which ``$NAME`` is no word
         told = names_told(fed, null=bool(null)) if plainly else None
         if name in self.values or name in self.told:
             no("a loop in one of the same name")

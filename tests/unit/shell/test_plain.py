@@ -80,7 +80,7 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
         *[("find", "src"), ("echo", f"== {ANY}"), ("wc", "src", "src"), ("cat",)]
     ],
     "while read f; do pwd; done <a.py": [("pwd",), ("true",)],
-    'time ls; echo $? "x $? $PATH"': [("ls",), ("echo", ANY, f"x {ANY} {ANY}")],
+    'time ls; echo $SHELL "x $USER"': [("ls",), ("echo", ANY, f"x {ANY}")],
     "if ls; then for f in a; do if id; then wc <$f; fi; done; fi": [("ls",), ("id",), ("wc",)],
 }
 NOT_PLAIN = {
@@ -173,6 +173,7 @@ NOT_PLAIN = {
     "ls | while read f; do cat; done": "the input of the loop",
     "ls | while read f; do pwd; done < a.py": "something else than it is told",
     "cat a.py | while read f; do echo $f; done": "$f without quotes",
+    "ls src a.py | while read f; do wc $f; done": "$f without quotes",
     "ls | while read f g; do ls; done": "'while' where a program",
     "while read PATH; do ls; done": "'while' where a program",
     "for f in a; do ls $fé; done": "$",
@@ -183,7 +184,6 @@ NOT_PLAIN = {
     f"for f in {'x ' * 200}; do ls {'a ' * 200}; done": "more than 30000 characters",
     f'for f in {"x" * 400}; do echo "{"$f" * 400}"; done': "more than 30000 characters",
     "".join(f"for {name} in a; do " for name in "abcdefghijk") + "ls" + "; done" * 11: "too deep",
-    "time ls": "where a program stands",
     "export PATH=.": "where a program stands",
     "a*": "where a program stands",
     "'l s'": "where a program stands",
