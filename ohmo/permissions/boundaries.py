@@ -128,8 +128,8 @@ _MACHINE_CODE = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xfe\xe
 _SCRIPTS = ("/usr/bin/which.debianutils", "/bin/which.debianutils")
 # What every program may know of the machine.
 _PUBLIC = word_set(
-    """/etc/os-release /usr/lib/os-release /etc/debian_version /proc/cpuinfo /proc/meminfo /proc/version
-        /proc/loadavg /proc/uptime"""
+    """/etc/os-release /usr/lib/os-release /etc/debian_version /proc/cpuinfo /proc/meminfo
+        /proc/version /proc/loadavg /proc/uptime"""
 )
 _HARMLESS_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 

@@ -45,9 +45,7 @@ _DESCRIPTOR = re.compile(r"[12](?=[ \t\n;|&]|$)")
 _SIMPLE_WORDS = re.compile(rf"(?:{BARE}++[ \t]++)+")
 _PROGRAM = re.compile(r"[A-Za-z0-9_./+:-]+|\[")
 # bash(1), "RESERVED WORDS": where a command begins, and nothing else is there
-_BRANCH = re.compile(
-    r"(?:if|then|elif|else|!)(?=[ \t])|(?:if|then|elif|else)(?=\n)|time(?=[ \t]+[a-z])"
-)
+_BRANCH = re.compile(r"(?:if|then|elif|else|!)(?=[ \t])|(?:if|then|elif|else)(?=\n)")
 _BEHIND = {"if": "then", "elif": "then", "then": "elif else fi", "else": "fi"}
 _CLOSED = re.compile(r"(?:fi|done)(?=[ \t\n;|&<>]|$)")
 _DO = re.compile(r"do(?=[ \t\n])")
@@ -149,8 +147,6 @@ class _Reader(Words):
         began = self.at
         while (branch := _BRANCH.match(self.text, self.at)) is not None:
             self._nested, self.at = True, branch.end()
-            if branch[0] == "time" and fed != ():
-                no("time, which is a program behind a pipe")
             self._branch(branch[0])
             self.skip(lines=True)
         closed = _CLOSED.match(self.text, self.at)
@@ -179,7 +175,7 @@ class _Reader(Words):
             no(f"{command.words[0]}, which may read the input of the loop")
 
     def _branch(self, word: str) -> None:
-        if word in ("if", "!", "time"):
+        if word in ("if", "!"):
             self._branches += [word] if word == "if" else []
         elif not self._branches or word not in _BEHIND[self._branches[-1]].split():
             no(repr(word))

@@ -27,8 +27,7 @@ _IN_QUOTES = re.compile(rf"""\\([$`"\\])|({_VALUE})""", re.ASCII)
 _LOOPED = re.compile(_VALUE, re.ASCII)
 _TOLD = re.compile(rf'(?:"{_VALUE}"|{_VALUE})(?=[ \t\n;|&<>]|$)', re.ASCII)
 _UNQUOTED = re.compile(rf"{BARE}+")  # bash(1), "Word Splitting": it stays one word
-# Nobody's secrets, and no need to know them where they are only told.
-_SHOWN = ("?", "PATH", "SHELL", "USER")
+_STATUS = "?"  # a number, which only who tells it may be given
 _HOME = re.compile(r"\$HOME(?=[/ \t\n;|]|$)")
 _UNSPLIT = re.compile(r"/[A-Za-z0-9_./-]*")
 _END = re.compile(r"[ \t\n;|&]|$")
@@ -156,10 +155,10 @@ class Words:
         """Outside of quotes, where it stays one word."""
         looped = _LOOPED.match(self.text, at)
         name = looped[0].strip("${}") if looped is not None else ""
-        if looped is not None and name in (*self.values, *self.told, *_SHOWN):
+        if looped is not None and name in (*self.values, *self.told, _STATUS):
             self.at = looped.end()
             value = self._value(name)
-            if name in _SHOWN:
+            if name == _STATUS:
                 return value
             if not _UNQUOTED.fullmatch(value):
                 no(f"{looped[0]} without quotes")
@@ -173,7 +172,7 @@ class Words:
     def _value(self, name: str) -> str:
         if name == "HOME":
             return self._of_home()
-        if name in self.told or name in _SHOWN:
+        if name in self.told or name == _STATUS:
             self.handed = Handed()
             return ANY
         if name not in self.values:

@@ -154,7 +154,7 @@ _BAD_REDIRECTIONS = (
     "1<>x",
 )
 _TOKENS = r"""' " \ $ ` ~ # ! * ? [ ] { } ( ) < > | & ; = , : % @ ^ + - / . 0 1 $( ) $(( )) ${ } $' $" <( >( [[ ]] ~+ ~- ~1 ~root
-    $? "$?" "$PATH" $SHELL {} x{} {},{} \; \( \) \! {}..{} $HOME ${HOME} $x $@ $? {a,b} {1..3} --output=x -o x ../.netrc link/id_rsa innocent.txt ./evil `evil` ;evil -- '' "" \\ """
+    $? "$?" {} x{} {},{} \; \( \) \! {}..{} $HOME ${HOME} $x $@ $? {a,b} {1..3} --output=x -o x ../.netrc link/id_rsa innocent.txt ./evil `evil` ;evil -- '' "" \\ """
 _CHARACTERS = (
     "\t\n\r\x0b\x0c\x85\xa0\u2028\u3000\u200b\ufeff\x00\x01\x7f\u00e9\u00fc\u65e5\U000e0041 "
 )
@@ -171,9 +171,7 @@ _NESTING = (
     "TZ=UTC NO_COLOR=1 @",
     "cd src; @",
     "@ || true",
-    "time @",
     "timeout 5 @",
-    "@ | time @",
     "nice -n 1 @; echo $?",
 )
 _VALUES = (
