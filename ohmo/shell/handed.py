@@ -220,11 +220,13 @@ def _keeps(command: Simple, *, null: bool) -> bool:
     """Whether it tells lines that it is fed, whole, and nothing else."""
     name, words = command.words[0], command.words
     if name == "xargs" and command.runs:
-        inner = command.runs[-1].words
-        options = given(_LISTING["grep"], inner) if inner[0] == "grep" else None
+        inner = command.runs[-1]
+        options = given(_LISTING["grep"], inner.words) if inner.words[0] == "grep" else None
         if options is None or null or options.has("-r", "-R", "--recursive", "-Z", "--null"):
             return False
-        return options.has("-l", "--files-with-matches")
+        named = inner.handed.at if inner.handed is not None else frozenset[int]()
+        own = {*options.operands[0 if options.has("-e") else 1 :]} - named  # names of the line's
+        return not own and options.has("-l", "--files-with-matches")
     options = given(_FILTERS[name], words) if name in _FILTERS else None
     if options is None or options.has("-z") is not null:
         return False

@@ -173,6 +173,7 @@ find clean -exec find {} -delete \;
 find clean -exec xargs cat \;
 find clean -exec test -v {} \;
 timeout 5 sh -c ls
+find clean | xargs grep -l x 'x /etc/hosts' | xargs cat
 cd opts && ls | xargs test -f
 cd opts && ls | xargs tr
 find clean | xargs tr
