@@ -16,8 +16,7 @@ from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.permissions.sensitive_places import pages_of
 from ohmo.processes.job import Command, Job, JobEnded, Stream, child_environment
 from ohmo.processes.keeper import COLUMNS, ROWS
-from ohmo.shell.hosts import endpoint, hosts_of, is_local, written
-from ohmo.shell.network import networked
+from ohmo.shell.hosts import endpoint, hosts_of, is_local, networked, written
 from ohmo.shell.parsing import DEFAULT_PATH, Shell
 from ohmo.shell.reading import environment_of, reads_only, touched
 from ohmo.shell.script import Script
