@@ -14,10 +14,22 @@ from typing import Literal
 from tree_sitter import Node
 
 from channels.record import record
+from ohmo.shell.misread import misread
 from ohmo.shell.patterns import ANY, known, word_set
 from ohmo.shell.plain import read_plain
 from ohmo.shell.plain_words import NotPlain
-from ohmo.shell.scope import MOST, Scope, assigned_below, changes_folder, output_of, run_builtin
+from ohmo.shell.scope import (
+    MOST,
+    PRINTED,
+    PRINTED_BY_GIT,
+    Names,
+    Scope,
+    assigned_below,
+    changes_folder,
+    declared,
+    output_of,
+    run_builtin,
+)
 from ohmo.shell.script import Redirect, Script, Simple
 from ohmo.shell.words import PRIVATE, Misread, TooSlow, Words, parsed
 from ohmo.shell.wrappers import inner_commands
@@ -43,11 +55,18 @@ _PIECES = word_set(
 )
 _ENDING = _PIECES | word_set("file_redirect herestring_redirect variable_assignment")
 _BLANKS = re.compile(r"[^\S \t\n]")  # for the grammar, and for bash letters
-_COMMENTED = re.compile(rb"(?:^|[;&|()<>`]|(?<!\\)[ \t\n])$")  # before a comment
 _DELIMITER = re.compile(rb"\\?[\w.-]+|'[\w .-]+'|\"[\w .-]+\"")
+_QUOTES = re.compile(rb"['\"\\]")
 _JOINS = re.compile(rb"\\|\$\"")
 _BROKEN = re.compile(rb"\s")  # how no word begins
 _APART = re.compile(rb"\\|\n")  # what stands between no two words of a command
+_RESERVED = word_set(  # bash(1), "RESERVED WORDS", where a command begins: ``time { ...; }``
+    "{ } ! ( ) (( [[ if then elif else fi for in until while do done case esac select coproc"
+)
+_TAKES_NAMES = word_set("test [ printf read let unset declare typeset export readonly local wait")
+_COUNTED = re.compile(r"\w\[.*(?:`|\$[({])", re.DOTALL)
+_DEFAULTS = re.compile(r"\$\{(\w+)(?:\[[^\]]*\])?:?=")
+_MOST_ROUNDS = 6
 _SHORT = 4000  # characters
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -89,8 +108,9 @@ class _Around:
 class _Reader:
     """Reads one command text. ``commands`` and ``unclear`` are its result."""
 
-    def __init__(self, home: str, cwd: str) -> None:
+    def __init__(self, home: str, cwd: str, names: Names | None = None) -> None:
         self.commands: list[Simple] = []
+        self._names = names if names is not None else Names()
         self.unclear = ""
         self._home = home
         self._cwd = cwd
@@ -121,9 +141,12 @@ class _Reader:
             source = _VARIABLE.sub(r"${\1}", text)
             root = parsed(source)
             self._source = root.text or b""
-            if root.has_error or _BLANKS.search(source) or _false_comment(root):
+            if root.has_error or _BLANKS.search(source) or misread(root):
                 self.unclear = self.unclear or "the shell grammar cannot read it"
-            self._node(root, scope or Scope(self._home, (self._cwd,)), _Around())
+            scope = scope or Scope(self._home, (self._cwd,), names=self._names)
+            for name in _DEFAULTS.findall(source):
+                scope.loosen(name)
+            self._node(root, scope, _Around())
         except TooSlow:
             self.unclear = "the shell grammar takes too long to read it"
         except Misread:
@@ -183,8 +206,9 @@ class _Reader:
                     names.append(self._assigned_name(child))
                 else:
                     words += self._words.fields(child, scope)
-            if any(re.fullmatch(r"-\w*n\w*", word) for word in words):
-                names.append("IFS")  # a name for another name
+            declared([*words, *(names if "-" in "".join(words) else ())], scope)
+            if words[0] == "unset":
+                run_builtin(words, scope)
             self._add(tuple(words), scope, around, tuple(names))
         elif kind == "test_command":
             self._words.visit(node, scope)
@@ -210,6 +234,7 @@ class _Reader:
             scope.forget(name)
         if changes_folder(node):
             scope.cwds = (ANY,)
+        looped = ""
         if node.type == "for_statement":
             name = node.child_by_field_name("variable")
             values = [
@@ -217,13 +242,20 @@ class _Reader:
                 for each in node.children_by_field_name("value")
                 for value in self._words.fields(each, scope)
             ]
-            if name is not None and 0 < len(values) <= MOST:
-                scope.variables[(name.text or b"").decode("utf-8", "replace")] = tuple(values)
+            looped = (name.text or b"").decode("utf-8", "replace") if name is not None else ""
+            unknown = scope.names.later or looped == "IFS"
+            scope.loosen(looped) if unknown else scope.forget(looped)
+            if 0 < len(values) <= MOST:
+                scope.variables[looped] = tuple(values)
+        scope.names.again += 1
         for child in node.named_children:
             if child.type in _VALUES:
                 self._words.visit(child, scope)
             else:
                 self._node(child, scope, around)
+        scope.names.again -= 1
+        if looped and scope.names.again:
+            scope.forget(looped)
 
     def _function(self, node: Node, scope: Scope, around: _Around) -> None:
         """A body runs later, with unknown arguments, after anything."""
@@ -235,8 +267,10 @@ class _Reader:
                 redirects += self._file_redirect(child, inside, [])
             else:
                 self._words.visit(child, inside)
+        scope.names.later += 1
         if body is not None:
             self._node(body, inside, replace(around, redirects=tuple(redirects)))
+        scope.names.later -= 1
         scope.cwds = (ANY,) if changes_folder(node) else scope.cwds
         self._add(("function",), scope, around)
 
@@ -249,6 +283,8 @@ class _Reader:
         values = self._words.single(value, scope) if value is not None else ("",)
         appended = b"+=" in (node.text or b"").partition(b"=")[0] + b"="
         scope.assign(name, (ANY,) if appended else values)
+        if any(map(_COUNTED.search, values)):
+            self.unclear = self.unclear or "bash may run what a variable holds"
 
     @staticmethod
     def _assigned_name(node: Node) -> str:
@@ -297,7 +333,8 @@ class _Reader:
         targets = node.children_by_field_name("destination")
         extra += targets[1:]  # the grammar takes arguments after a redirection for targets
         redirects: list[Redirect] = []
-        for target in self._words.single(targets[0], scope) if targets else ():
+        for value in self._words.single(targets[0], scope) if targets else ():
+            target = ANY if PRINTED_BY_GIT in value else value
             if operator in (">&", "<&") and re.fullmatch(r"\d+-?|-", target):
                 continue
             redirects.append(Redirect("read" if operator in ("<", "<&") else "write", target))
@@ -318,12 +355,19 @@ class _Reader:
         parts = {child.type: child for child in node.named_children}
         start, end, body = (parts.get(f"heredoc_{part}") for part in ("start", "end", "body"))
         word = (start.text if start is not None else None) or b""
-        if end is None or not _DELIMITER.fullmatch(word) or not self._ends(word, end, body):
+        begins = (body or end or node).start_byte
+        line = self._source[start.end_byte : begins] if start is not None else b""
+        if (
+            end is None
+            or b"\\\n" in line
+            or not _DELIMITER.fullmatch(word)
+            or not self._ends(word, end, body)
+        ):
             self.unclear = "the shell grammar ends a here-document elsewhere than bash"
         if body is None:
             return None
         self._words.visit(body, scope)
-        quoted = re.search(rb"['\"\\]", word) is not None
+        quoted = _QUOTES.search(word) is not None
         text = (body.text or b"").decode("utf-8", "replace")
         if not quoted and "`" in text:
             self.unclear = (
@@ -335,15 +379,18 @@ class _Reader:
         """Whether bash ends the here-document there: the first line that is its word."""
         line = self._source.rfind(b"\n", 0, end.start_byte) + 1
         before, after = self._source[line : end.start_byte], self._source[end.end_byte :]
-        lines = (body.text or b"" if body is not None else b"").split(b"\n")
-        earlier = word.strip(b"'\"\\") in (line.strip(b"\t") for line in lines)
+        text = body.text or b"" if body is not None else b""
+        if not _QUOTES.search(word):  # bash joins its lines first
+            before = text[-2:].replace(b"\n", b"") + before if text[-2:] == b"\\\n" else before
+            text += b"\n" + text.replace(b"\\\n", b"")
+        earlier = word.strip(b"'\"\\") in (line.strip(b"\t") for line in text.split(b"\n"))
         ends = not after or after.startswith(b"\n")
         return ends and not before.strip(b"\t") and not earlier
 
     def _command(
         self, node: Node, scope: Scope, around: _Around, extra: list[Node] | None = None
     ) -> None:
-        words: list[str] = []
+        choices: list[list[list[str]]] = []  # of each word what it may become
         assigned: list[str] = []  # set for this command alone
         redirects = list(around.redirects)
         stdin = around.stdin
@@ -352,7 +399,7 @@ class _Reader:
         for child in node.children:
             kind = child.type
             if kind in ("word", "command_name", "string", "number"):
-                words += self._words.fields(child, scope)
+                choices.append(self._words.choices(child, scope))
             elif kind == "variable_assignment":
                 self._whole(child)
                 name = self._assigned_name(child)
@@ -373,14 +420,19 @@ class _Reader:
                 stdin = "text"
                 heredoc = self._herestring(child, scope)
             elif child.is_named and kind != "comment":
-                words += self._words.fields(child, scope)
+                choices.append(self._words.choices(child, scope))
             elif kind in ("==", "=~", "$"):
-                words.append(kind)
-        for child in more:
-            words += self._words.fields(child, scope)
+                choices.append([[kind]])
+        choices += (self._words.choices(child, scope) for child in more)
         inside = _Around(tuple(redirects), stdin, heredoc)
-        self._add(tuple(words), scope, inside, tuple(assigned))
-        run_builtin(words, scope)
+        lines = list(itertools.islice(itertools.product(*choices), MOST + 1))
+        if len(lines) > MOST:  # nobody looks at each
+            lines = [tuple(list(itertools.chain(*choice)) for choice in choices)]
+            lines += [([ANY],)] if any(len(choice) > 1 for choice in choices[:2]) else []
+        for line in lines:
+            words = list(itertools.chain(*line))
+            self._add(tuple(words), scope, inside, tuple(assigned))
+            run_builtin(words, scope)
 
     def _add(
         self, words: tuple[str, ...], scope: Scope, around: _Around, assigned: tuple[str, ...] = ()
@@ -392,6 +444,12 @@ class _Reader:
         opaque = next((each.opaque for each in inner if each.opaque), "")
         if words and not known(words[0]):
             opaque = "the program's name is only known when it runs"
+        elif words and PRINTED in words[0]:
+            opaque = "the program's name is what another prints"
+        elif words and words[0] in _TAKES_NAMES and any(map(_COUNTED.search, words)):
+            opaque = f"{words[0]} runs what stands in the name of an element"
+        elif words and words[0] in _RESERVED:
+            opaque = f"the shell grammar takes {words[0]!r} for a program"
         shell = words and inner and inner[0].code is None and not inner[0].words
         if shell and around.stdin == "text" and around.heredoc is None:
             opaque = opaque or "a shell reads text that is only known when it runs"
@@ -408,7 +466,10 @@ class _Reader:
                 self._depth -= 1
             elif each.code is not None:
                 scopes = {"here": scope, "apart": scope.copy(), "later": scope.unknown()}
+                later = int(each.when == "later" or scope.names.again > 0)
+                scope.names.later += later
                 self.read(each.code, scopes[each.when])
+                scope.names.later -= later
             elif around.heredoc is not None and not each.opaque:
                 self.read(around.heredoc, scope.copy())
 
@@ -435,23 +496,16 @@ class _Reader:
 
 
 def _read(command: str, home: str, cwd: str) -> tuple[tuple[Simple, ...], str]:
-    reader = _Reader(home, cwd)
-    reader.read(command)
-    return tuple(reader.commands), reader.unclear
+    """Read again while a variable turns out to be another one earlier in the text."""
+    names = Names()
+    for _ in range(_MOST_ROUNDS):
+        before = len(names.loose), names.every
+        reader = _Reader(home, cwd, names)
+        reader.read(command)
+        if (len(names.loose), names.every) == before:
+            return tuple(reader.commands), reader.unclear
+    return tuple(reader.commands), reader.unclear or "its variables change too often"
 
 
 _by_grammar = lru_cache(maxsize=256)(_read)
 _long_by_grammar = lru_cache(maxsize=4)(_read)  # one may come to many megabytes
-
-
-def _false_comment(root: Node) -> bool:
-    """Whether the grammar takes for a comment what bash takes for a word."""
-    source = root.text or b""
-    nodes = [root] if b"#" in source else []
-    while nodes:
-        node = nodes.pop()
-        before = source[max(0, node.start_byte - 2) : node.start_byte]
-        if node.type == "comment" and _COMMENTED.search(before) is None:
-            return True
-        nodes += node.children
-    return False

@@ -60,6 +60,7 @@ _TES = "\ue016"
 _SETS = re.compile("\ue015[^\ue015\ue016/]+\ue016")
 PRIVATE = re.compile("[\ue000-\uf8ff]")
 _MARKS = {"*": SOME, "?": SOME, "[": _SET, "]": _TES, "{": _OPEN, ",": _COMMA, "}": _CLOSE}
+_WILD = {mark: _MARKS[mark] for mark in "*?[]"}
 _LONGEST = 100_000  # characters of one word: what doubles itself stops here
 _PLAIN = re.compile(r"[A-Za-z0-9_./:%@+=-]*")
 _WORD = re.compile(r"(?:\\.|[^\s\\;|&()<>\"'`])*", re.DOTALL)  # outside quotes
@@ -98,8 +99,11 @@ class Words:
             text = _text(node)
             if _PLAIN.fullmatch(text):
                 return [text]
+        return self._fields_of(self._raw(node, scope), scope)
+
+    def _fields_of(self, raws: tuple[str, ...], scope: Scope) -> list[str]:
         fields: list[str] = []
-        for raw in self._raw(node, scope):
+        for raw in raws:
             # Unquoted ``{a,b}`` become alternatives; ``{1..9}`` something unknown inside one
             # component.
             words = [ANY]
@@ -120,12 +124,22 @@ class Words:
             for child in node.named_children:
                 values += self.fields(child, scope)
             return tuple(values) or ("",)
-        for raw in self._raw(node, scope):
-            values.append(_finished(raw.replace(_SPLIT, " "), scope))
+        for raw in self._raw(node, scope, _as_it_is):
+            values.append(_finished(raw, scope))
         return tuple(dict.fromkeys(values))
 
-    def _raw(self, node: Node, scope: Scope) -> tuple[str, ...]:
-        """Alternatives, unquoted specials still marked."""
+    def choices(self, node: Node, scope: Scope) -> list[list[str]]:
+        """The arguments a word becomes, for each value it may have."""
+        if node.type == "command_name":
+            node = node.children[0]
+        raws = self._raw(node, scope)
+        return [self._fields_of((raw,), scope) for raw in raws]
+
+    def _raw(
+        self, node: Node, scope: Scope, split: Callable[[str], str] | None = None
+    ) -> tuple[str, ...]:
+        """Alternatives, unquoted specials still marked. ``split``: what becomes of a value."""
+        split = split or _splittable
         match node.type:
             case (
                 "word"
@@ -137,7 +151,7 @@ class Words:
                 | "command_name"
             ):
                 if node.type == "command_name" and node.named_child_count:
-                    return self._raw(node.named_children[0], scope)
+                    return self._raw(node.named_children[0], scope, split)
                 return (_unquoted(_text(node)),)
             case "raw_string":
                 return (_text(node)[1:-1],)
@@ -146,11 +160,11 @@ class Words:
             case "string" | "translated_string":
                 return self._string(node, scope)
             case "concatenation":
-                return _product([self._raw(child, scope) for child in node.children])
+                return _product([self._raw(child, scope, split) for child in node.children])
             case "simple_expansion":
-                return tuple(map(_splittable, scope.value(_text(node)[1:])))
+                return tuple(map(split, scope.value(_text(node)[1:])))
             case "command_substitution":
-                return tuple(_splittable(value.strip()) for value in self._inside(node, scope))
+                return tuple(split(value.rstrip("\n")) for value in self._inside(node, scope))
             case "process_substitution":
                 self._inside(node, scope)
                 return ("/dev/null",)
@@ -162,7 +176,7 @@ class Words:
                 text = _text(node)
                 if not re.fullmatch(r"\$\{\w+\}", text):
                     return (ANY,)
-                return tuple(map(_splittable, scope.value(text[2:-1])))
+                return tuple(map(split, scope.value(text[2:-1])))
             case "$":
                 return ("$",)
             case _:
@@ -187,11 +201,7 @@ class Words:
                 continue
             before = text[at : child.start_byte - start].decode("utf-8", "replace")
             parts.append((_double_quoted(before),))
-            if child.type == "command_substitution":
-                values = self._inside(child, scope)
-            else:
-                values = self._raw(child, scope)
-            parts.append(tuple(value.replace(_SPLIT, " ").replace(_TILDE, "~") for value in values))
+            parts.append(self._raw(child, scope, _as_it_is))
             at = child.end_byte - start
         parts.append((_double_quoted(text[at:-1].decode("utf-8", "replace")),))
         return _product(parts)
@@ -202,7 +212,13 @@ def _text(node: Node) -> str:
 
 
 def _splittable(value: str) -> str:
-    return re.sub(r"\s+", _SPLIT, value)
+    """Outside quotes: blanks end a word, nothing is none, wildcards count."""
+    marked = "".join(_WILD.get(char, char) for char in value)
+    return re.sub(r"[ \t\n]+", _SPLIT, marked) or _SPLIT
+
+
+def _as_it_is(value: str) -> str:
+    return value
 
 
 def _product(parts: list[tuple[str, ...]]) -> tuple[str, ...]:
