@@ -4,7 +4,6 @@ may forbid or ask; it frees nothing."""
 
 from __future__ import annotations
 
-import itertools
 import re
 from dataclasses import replace
 from functools import lru_cache
@@ -19,7 +18,16 @@ from ohmo.shell.plain import read_plain
 from ohmo.shell.plain_words import NotPlain
 from ohmo.shell.scope import MOST, Scope, assigned_below, changes_folder, output_of, run_builtin
 from ohmo.shell.script import Redirect, Script, Simple
-from ohmo.shell.words import PRIVATE, Misread, TooSlow, Words, parsed
+from ohmo.shell.words import (
+    PRIVATE,
+    Unread,
+    Words,
+    assigned_name,
+    cut_elsewhere,
+    here_document,
+    misread,
+    parsed,
+)
 from ohmo.shell.wrappers import inner_commands
 
 _MOST_DEPTH = 15  # commands inside commands
@@ -36,18 +44,6 @@ _LOOPS = word_set(
 _VALUES = word_set(
     """word variable_name number string raw_string concatenation simple_expansion expansion"""
 )
-_PIECES = word_set(
-    """word string raw_string ansi_c_string translated_string concatenation simple_expansion
-        expansion command_substitution process_substitution number brace_expression
-        arithmetic_expansion command_name $"""
-)
-_ENDING = _PIECES | word_set("file_redirect herestring_redirect variable_assignment")
-_BLANKS = re.compile(r"[^\S \t\n]")  # for the grammar, and for bash letters
-_COMMENTED = re.compile(rb"(?:^|[;&|()<>`]|(?<!\\)[ \t\n])$")  # before a comment
-_DELIMITER = re.compile(rb"\\?[\w.-]+|'[\w .-]+'|\"[\w .-]+\"")
-_JOINS = re.compile(rb"\\|\$\"")
-_BROKEN = re.compile(rb"\s")  # how no word begins
-_APART = re.compile(rb"\\|\n")  # what stands between no two words of a command
 _SHORT = 4000  # characters
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -121,13 +117,11 @@ class _Reader:
             source = _VARIABLE.sub(r"${\1}", text)
             root = parsed(source)
             self._source = root.text or b""
-            if root.has_error or _BLANKS.search(source) or _false_comment(root):
+            if misread(root, source):
                 self.unclear = self.unclear or "the shell grammar cannot read it"
             self._node(root, scope or Scope(self._home, (self._cwd,)), _Around())
-        except TooSlow:
-            self.unclear = "the shell grammar takes too long to read it"
-        except Misread:
-            self.unclear = self.unclear or "the shell grammar cannot read it"
+        except Unread as why:
+            self.unclear = self.unclear or str(why)
         except RecursionError:
             self.unclear = "nested too deep"
         finally:
@@ -147,7 +141,7 @@ class _Reader:
                 around = replace(around, stdin="pipe")
         elif kind == "variable_assignment":
             self._assignment(node, scope)
-            self._add((), scope, around, (self._assigned_name(node),))
+            self._add((), scope, around, (assigned_name(node),))
         elif kind == "compound_statement" and (node.text or b"").startswith(b"(("):
             self._words.visit(node, scope)
             self._add((":",), scope, around)
@@ -159,18 +153,8 @@ class _Reader:
             self._rarer_node(node, scope, around)
 
     def _whole(self, node: Node) -> None:
-        """The grammar takes ``'a'\\b``, ``'a'\\ b`` and ``$"a"b`` for two words, and a line that
-        begins with a backslash for a word of the one before."""
-        if not _JOINS.search(node.text or b""):
-            return
-        words = [child for child in node.children if child.type == "word"]
-        cut = any(_BROKEN.match(word.text or b"") for word in words)
-        for one, other in itertools.pairwise(node.children):
-            between = self._source[one.end_byte : other.start_byte].replace(b"\\\n", b"")
-            touches = one.type in _ENDING and not between
-            cut = cut or (other.type in _PIECES and (touches or _APART.search(between) is not None))
-        if cut:
-            self.unclear = self.unclear or "the shell grammar cuts its words elsewhere than bash"
+        if cut_elsewhere(node, self._source):
+            self.unclear = self.unclear or "the grammar cuts its words elsewhere than bash"
 
     def _rarer_node(self, node: Node, scope: Scope, around: _Around) -> None:
         kind = node.type
@@ -180,7 +164,7 @@ class _Reader:
             for child in node.named_children:
                 if child.type == "variable_assignment":
                     self._assignment(child, scope)
-                    names.append(self._assigned_name(child))
+                    names.append(assigned_name(child))
                 else:
                     words += self._words.fields(child, scope)
             if any(re.fullmatch(r"-\w*n\w*", word) for word in words):
@@ -241,7 +225,7 @@ class _Reader:
         self._add(("function",), scope, around)
 
     def _assignment(self, node: Node, scope: Scope) -> None:
-        name = self._assigned_name(node)
+        name = assigned_name(node)
         value = node.child_by_field_name("value")
         target = node.child_by_field_name("name")
         if target is not None:
@@ -249,12 +233,6 @@ class _Reader:
         values = self._words.single(value, scope) if value is not None else ("",)
         appended = b"+=" in (node.text or b"").partition(b"=")[0] + b"="
         scope.assign(name, (ANY,) if appended else values)
-
-    @staticmethod
-    def _assigned_name(node: Node) -> str:
-        name = node.child_by_field_name("name")
-        match = re.match(rb"\w*", (name.text or b"") if name is not None else b"")
-        return match[0].decode("utf-8", "replace") if match is not None else ""
 
     def _redirected(self, node: Node, scope: Scope, around: _Around) -> None:
         redirects = list(around.redirects)
@@ -308,37 +286,21 @@ class _Reader:
     def _herestring(self, node: Node, scope: Scope) -> str | None:
         """The text when it is known."""
         self._whole(node)
-        values: list[str] = []
-        for part in node.named_children:
-            values += self._words.single(part, scope)
+        values = [each for part in node.named_children for each in self._words.single(part, scope)]
         return values[0] if len(values) == 1 and known(values[0]) else None
 
     def _heredoc(self, node: Node, scope: Scope) -> str | None:
         """The text when it is the same whatever happens; None when an expansion is in it."""
-        parts = {child.type: child for child in node.named_children}
-        start, end, body = (parts.get(f"heredoc_{part}") for part in ("start", "end", "body"))
-        word = (start.text if start is not None else None) or b""
-        if end is None or not _DELIMITER.fullmatch(word) or not self._ends(word, end, body):
+        found = here_document(node, self._source)
+        if found.elsewhere:
             self.unclear = "the shell grammar ends a here-document elsewhere than bash"
-        if body is None:
+        if found.body is None:
             return None
-        self._words.visit(body, scope)
-        quoted = re.search(rb"['\"\\]", word) is not None
-        text = (body.text or b"").decode("utf-8", "replace")
-        if not quoted and "`" in text:
-            self.unclear = (
-                self.unclear or "the shell grammar reads no backquotes in a here-document"
-            )
-        return text if quoted or not re.search(r"[$`\\]", text) else None
-
-    def _ends(self, word: bytes, end: Node, body: Node | None) -> bool:
-        """Whether bash ends the here-document there: the first line that is its word."""
-        line = self._source.rfind(b"\n", 0, end.start_byte) + 1
-        before, after = self._source[line : end.start_byte], self._source[end.end_byte :]
-        lines = (body.text or b"" if body is not None else b"").split(b"\n")
-        earlier = word.strip(b"'\"\\") in (line.strip(b"\t") for line in lines)
-        ends = not after or after.startswith(b"\n")
-        return ends and not before.strip(b"\t") and not earlier
+        self._words.visit(found.body, scope)
+        text = (found.body.text or b"").decode("utf-8", "replace")
+        if not found.quoted and "`" in text:
+            self.unclear = self.unclear or "the grammar reads no backquotes in a here-document"
+        return text if found.quoted or not re.search(r"[$`\\]", text) else None
 
     def _command(
         self, node: Node, scope: Scope, around: _Around, extra: list[Node] | None = None
@@ -355,7 +317,7 @@ class _Reader:
                 words += self._words.fields(child, scope)
             elif kind == "variable_assignment":
                 self._whole(child)
-                name = self._assigned_name(child)
+                name = assigned_name(child)
                 assigned.append(name)
                 self._words.visit(child, scope)
                 value = child.child_by_field_name("value")
@@ -442,16 +404,3 @@ def _read(command: str, home: str, cwd: str) -> tuple[tuple[Simple, ...], str]:
 
 _by_grammar = lru_cache(maxsize=256)(_read)
 _long_by_grammar = lru_cache(maxsize=4)(_read)  # one may come to many megabytes
-
-
-def _false_comment(root: Node) -> bool:
-    """Whether the grammar takes for a comment what bash takes for a word."""
-    source = root.text or b""
-    nodes = [root] if b"#" in source else []
-    while nodes:
-        node = nodes.pop()
-        before = source[max(0, node.start_byte - 2) : node.start_byte]
-        if node.type == "comment" and _COMMENTED.search(before) is None:
-            return True
-        nodes += node.children
-    return False

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from ohmo.shell.patterns import ANY, SOME
+from channels.record import record
+from ohmo.shell.patterns import ANY, SOME, word_set
 from ohmo.shell.scope import MOST, Scope
 
 _LANGUAGE = Language(tree_sitter_bash.language())
@@ -24,16 +25,12 @@ _SHORT = 1000  # bytes of source that cannot take long
 _EASY = re.compile(r"[\w\s./;:,@%+-]*")  # nothing the parser could try in two ways
 
 
-class TooSlow(Exception):
-    """The grammar would need too long for this text."""
-
-
-class Misread(Exception):
-    """The grammar takes for a word what is none."""
+class Unread(Exception):
+    """Why the grammar is not to be trusted with this text."""
 
 
 def parsed(source: str) -> Node:
-    """The syntax tree. Raises TooSlow: some texts make the parser try again and again."""
+    """The syntax tree. Raises Unread: some texts make the parser try again and again."""
     data = source.encode("utf-8", "surrogatepass")
     parser = Parser(_LANGUAGE)
     if len(data) <= _SHORT or _EASY.fullmatch(source):
@@ -46,8 +43,87 @@ def parsed(source: str) -> Node:
             progress_callback=lambda _at, _error: time.thread_time() > deadline,
         )
     except ValueError as error:
-        raise TooSlow from error
+        raise Unread("the shell grammar takes too long to read it") from error
     return parser.parse(data, tree).root_node  # the same tree, with nodes that are quick to read
+
+
+_PIECES = word_set(
+    """word string raw_string ansi_c_string translated_string concatenation simple_expansion
+        expansion command_substitution process_substitution number brace_expression
+        arithmetic_expansion command_name $"""
+)
+_ENDING = _PIECES | word_set("file_redirect herestring_redirect variable_assignment")
+_BLANKS = re.compile(r"[^\S \t\n]")  # for the grammar, and for bash letters
+_COMMENTED = re.compile(rb"(?:^|[;&|()<>`]|(?<!\\)[ \t\n])$")  # before a comment
+_DELIMITER = re.compile(rb"\\?[\w.-]+|'[\w .-]+'|\"[\w .-]+\"")
+_JOINS = re.compile(rb"\\|\$\"")
+_BROKEN = re.compile(rb"\s")  # how no word begins
+_APART = re.compile(rb"\\|\n")  # what stands between no two words of a command
+
+
+def misread(root: Node, source: str) -> bool:
+    """Whether the grammar cannot read the source, or takes for blanks or comments what bash takes
+    for words."""
+    if root.has_error or _BLANKS.search(source):
+        return True
+    data = root.text or b""
+    nodes = [root] if b"#" in data else []
+    while nodes:
+        node = nodes.pop()
+        before = data[max(0, node.start_byte - 2) : node.start_byte]
+        if node.type == "comment" and _COMMENTED.search(before) is None:
+            return True
+        nodes += node.children
+    return False
+
+
+def cut_elsewhere(node: Node, source: bytes) -> bool:
+    """Whether the words of a node are others for bash: the grammar takes ``'a'\\b``,
+    ``'a'\\ b`` and ``$"a"b`` for two, and a line that begins with a backslash for a word of the one
+    before."""
+    if not _JOINS.search(node.text or b""):
+        return False
+    children = node.children
+    if any(_BROKEN.match(child.text or b"") for child in children if child.type == "word"):
+        return True
+    for one, other in itertools.pairwise(children):
+        between = source[one.end_byte : other.start_byte].replace(b"\\\n", b"")
+        touches = one.type in _ENDING and not between
+        if other.type in _PIECES and (touches or _APART.search(between)):
+            return True
+    return False
+
+
+@record
+class HereDocument:
+    """``elsewhere``: bash may end it at another line."""
+
+    body: Node | None
+    quoted: bool
+    elsewhere: bool
+
+
+def here_document(node: Node, source: bytes) -> HereDocument:
+    """Of a redirection; bash ends it at the first line that is its word."""
+    parts = {child.type: child for child in node.named_children}
+    start, end, body = (parts.get(f"heredoc_{part}") for part in ("start", "end", "body"))
+    word = (start.text if start is not None else None) or b""
+    quoted = re.search(rb"['\"\\]", word) is not None
+    if end is None or not _DELIMITER.fullmatch(word):
+        return HereDocument(body, quoted, elsewhere=True)
+    line = source.rfind(b"\n", 0, end.start_byte) + 1
+    before, after = source[line : end.start_byte], source[end.end_byte :]
+    lines = (body.text or b"" if body is not None else b"").split(b"\n")
+    earlier = word.strip(b"'\"\\") in (each.strip(b"\t") for each in lines)
+    stands_alone = not before.strip(b"\t") and (not after or after.startswith(b"\n"))
+    return HereDocument(body, quoted, earlier or not stands_alone)
+
+
+def assigned_name(node: Node) -> str:
+    """The variable that an assignment sets."""
+    name = node.child_by_field_name("name")
+    match = re.match(rb"\w*", (name.text or b"") if name is not None else b"")
+    return match[0].decode("utf-8", "replace") if match is not None else ""
 
 
 _OPEN = "\ue010"
@@ -215,9 +291,9 @@ def _product(parts: list[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _unquoted(text: str) -> str:
-    """Marks what the shell treats specially outside quotes. Raises Misread."""
+    """Marks what the shell treats specially outside quotes. Raises Unread."""
     if _WORD.fullmatch(text) is None:
-        raise Misread
+        raise Unread("the shell grammar takes for a word what is none")
     out: list[str] = []
     at = 0
     if text.startswith("~"):
