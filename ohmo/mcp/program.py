@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
@@ -26,6 +27,11 @@ from ohmo.processes.process_tree import MARK, descendants, send, send_group, swe
 MOST_BYTES = 16 << 20  # of one message
 _GARBAGE = 100  # lines in a row that are no messages, after which it is no server
 _LAST = 200  # characters of what it said before it ended
+#: Behind which Node.js and others say where it was, and what they are.
+_NAMES = re.compile(
+    r"(?:\b|[a-z])Error\b|\berror:|Cannot find|[Nn]ot found|No module|No such file|denied"
+)
+_BESIDE = ("at ", "Node.js v")
 _GRACE = 2.0  # seconds to end by itself when its input is closed, as the protocol wants it
 _SWIFT = 1.0  # seconds in which its warden ends it
 _LATER = 4_096  # processes of the machine that may come while it lives: RLIMIT_NPROC counts all
@@ -88,11 +94,15 @@ class Complaints:
         self._tail = (self._tail + data)[-4_096:]
 
     def last(self) -> str:
-        """Its last line, to stand behind another one, and where it ran."""
+        """Its last line that names an error, or says anything, to stand behind another one; and
+        where it ran."""
         lines = [
-            line for line in self._tail.decode("utf-8", "replace").splitlines() if line.strip()
+            line
+            for line in map(str.strip, self._tail.decode("utf-8", "replace").splitlines())
+            if any(map(str.isalpha, line)) and not line.startswith(_BESIDE)
         ]
-        plain = "".join(char if char.isprintable() else " " for char in lines[-1]) if lines else ""
+        line = next(filter(_NAMES.search, reversed(lines)), lines[-1] if lines else "")
+        plain = "".join(char if char.isprintable() else " " for char in line)
         said = f"; it last said: {plain.strip()[:_LAST]}" if plain else ""
         return f"{said} (in the sandbox: docs/mcp.md says how it is opened)" * self.caged or said
 

@@ -23,6 +23,13 @@ Tell = Callable[[str, str], Awaitable[object]]
 SCRIPTS = "programs"  # of ohmo's home: where the owner keeps some
 _HOPS = 40  # links on the way to one place, as of the kernel
 _LANGUAGES = (".cjs", ".js", ".mjs", ".pl", ".py", ".rb", ".sh", ".ts")
+_TOPS = (
+    "package.json",
+    "node_modules",
+    "pyproject.toml",
+    ".venv",
+)  # of what a script is built from
+_ABOVE = 4  # folders above it in which one is looked for
 _SHELLS = (("/bin/sh", "-c"), ("/bin/bash", "-c"), ("sh", "-c"), ("bash", "-c"))
 
 
@@ -115,12 +122,14 @@ class Programs:
                 continue
             beside = _reached(path.parent, grounds)
             for folder in dict.fromkeys(filter(None, (beside, place.parent))):
-                keys["read"] += self._around(folder, place)
+                keys["read"] += self._around(folder, place, grounds)
         return tuple(dict.fromkeys(keys["read"])), tuple(dict.fromkeys(keys["write"]))
 
-    def _around(self, folder: Path, file: Path) -> Iterator[Path]:
+    def _around(self, folder: Path, file: Path, grounds: tuple[str, ...]) -> Iterator[Path]:
         """A program finds its parts where it lies: the widest place that may be opened."""
-        above = (folder.parent,) if folder.name == "bin" else ()
+        above = [folder.parent] if folder.name == "bin" else []
+        if file.suffix in _LANGUAGES:
+            above = [*_top(folder, grounds), *above]
         for place in (*above, folder, file):
             if self._may(place):
                 yield place
@@ -143,6 +152,17 @@ class Programs:
         if text == "~" or text.startswith("~/"):
             text = f"{self._home}{text[1:]}"
         return Path(text) if text.startswith("/") and os.path.exists(text) else None  # noqa: PTH110
+
+
+def _top(folder: Path, grounds: tuple[str, ...]) -> Iterator[Path]:
+    """The nearest that holds what a script is built from; none out of a folder where commands may
+    write, for they could take away the nearer one."""
+    for place in (folder, *folder.parents[:_ABOVE]):
+        if str(place) in grounds:
+            return
+        if any(os.path.lexists(place / name) for name in _TOPS):
+            yield place
+            return
 
 
 def _of_system(path: str) -> bool:
