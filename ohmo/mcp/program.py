@@ -20,6 +20,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
+from ohmo.content import one_line
 from ohmo.mcp.contract import Endpoint, ServerFailed
 from ohmo.processes.job import outside
 from ohmo.processes.process_tree import MARK, descendants, send, send_group, sweep
@@ -29,7 +30,7 @@ _GARBAGE = 100  # lines in a row that are no messages, after which it is no serv
 _LAST = 200  # characters of what it said before it ended
 #: Behind which Node.js and others say where it was, and what they are.
 _NAMES = re.compile(
-    r"(?:\b|[a-z])Error\b|\berror:|Cannot find|[Nn]ot found|No module|No such file|denied"
+    r"(?:\b|[a-z])Error\b|\berror:|Cannot find|[Nn]ot found|No module|No such file|denied|of sandbox\."
 )
 _BESIDE = ("at ", "Node.js v")
 _GRACE = 2.0  # seconds to end by itself when its input is closed, as the protocol wants it
@@ -89,6 +90,7 @@ class Complaints:
     def __init__(self) -> None:
         self._tail = b""
         self.caged = False
+        self.cut = ""  # why we hear it no more, for its own fault
 
     def hear(self, data: bytes) -> None:
         self._tail = (self._tail + data)[-4_096:]
@@ -96,6 +98,8 @@ class Complaints:
     def last(self) -> str:
         """Its last line that names an error, or says anything, to stand behind another one; and
         where it ran."""
+        if self.cut:
+            return f"; {self.cut}"
         lines = [
             line
             for line in map(str.strip, self._tail.decode("utf-8", "replace").splitlines())
@@ -123,7 +127,7 @@ async def program(endpoint: Endpoint, complaints: Complaints) -> AsyncGenerator[
         to_us, ours = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         to_it, theirs = anyio.create_memory_object_stream[SessionMessage](0)
         tasks = [
-            asyncio.create_task(_read(process, to_us)),
+            asyncio.create_task(_read(process, to_us, complaints)),
             asyncio.create_task(_write(process, theirs)),
             asyncio.create_task(_drain(process.stderr, complaints.hear)),
         ]
@@ -174,17 +178,20 @@ async def _spawned(
 
 
 async def _read(
-    process: Process, to_us: MemoryObjectSendStream[SessionMessage | Exception]
+    process: Process,
+    to_us: MemoryObjectSendStream[SessionMessage | Exception],
+    complaints: Complaints,
 ) -> None:
     """Until it ends, sends a message that is too long, or nothing but garbage."""
     assert process.stdout is not None
     garbage = 0
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async with to_us:
-            while garbage < _GARBAGE:
+            while True:
                 try:
                     line = await process.stdout.readline()
-                except ValueError:  # longer than the limit
+                except ValueError:
+                    complaints.cut = f"it sent a message of more than {MOST_BYTES >> 20} MiB"
                     return
                 if not line:
                     return
@@ -194,7 +201,14 @@ async def _read(
                     message = jsonrpc_message_adapter.validate_json(line, by_name=False)
                 except ValueError:
                     garbage += 1
-                    continue
+                    if garbage < _GARBAGE:
+                        continue
+                    last = one_line(line.decode("utf-8", "replace"))[:80]
+                    complaints.cut = (
+                        f"its standard output, which is for messages, had {_GARBAGE} lines in a row"
+                        f" that are none, the last: {last}"
+                    )
+                    return
                 garbage = 0
                 await to_us.send(SessionMessage(message))
 
