@@ -30,7 +30,8 @@ _GARBAGE = 100  # lines in a row that are no messages, after which it is no serv
 _LAST = 200  # characters of what it said before it ended
 #: Behind which Node.js and others say where it was, and what they are.
 _NAMES = re.compile(
-    r"(?:\b|[a-z])Error\b|\berror:|Cannot find|[Nn]ot found|No module|No such file|denied|of sandbox\."
+    r"(?:\b|[a-z])Error\b|\berror:|Cannot find|[Nn]ot found|No module|No such file|denied"
+    r"|of sandbox\."
 )
 _BESIDE = ("at ", "Node.js v")
 _GRACE = 2.0  # seconds to end by itself when its input is closed, as the protocol wants it

@@ -138,6 +138,23 @@ async def test_a_half_written_file_during_a_turn_keeps_the_old_hooks_and_a_whole
         assert (home.work / "made").exists()
 
 
+async def test_with_a_link_that_leads_nowhere_no_tool_runs_until_its_target_is_there(
+    tmp_path: Path,
+) -> None:
+    call = Turn(calls=(Call("Bash", {"command": "touch made"}),))
+    server = ModelServer([call, Turn(text="refused"), call, Turn(text="done")])
+    kept = tmp_path / "dotfiles.yaml"
+    async with keyboard(tmp_path, server, running=False) as home:
+        (home.home / "hooks.yaml").symlink_to(kept)
+        await home.daemon.start()
+        assert (await home.ohmo("-p", "make it", "--allow", "Bash")).out.strip() == "refused"
+        assert f"hooks.yaml: a link to {kept}, which is not there" in results(server.asked[1])[-1]
+        assert not (home.work / "made").exists()
+        kept.write_text("hooks: []")
+        assert (await home.ohmo("-p", "make it", "--allow", "Bash")).out.strip() == "done"
+        assert (home.work / "made").exists()
+
+
 async def test_hooks_of_a_project_are_asked_once_exactly_they_are_allowed(tmp_path: Path) -> None:
     """In a house that began without any hook; over a restart; until one byte changes."""
     call = Turn(calls=(Call("Bash", {"command": "touch made"}),))
