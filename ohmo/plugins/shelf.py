@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -20,7 +20,7 @@ from ohmo.content import Content, shown, some, stamps_of
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.trust import Candidate, Trusts
 from ohmo.lifecycle import failure_of
-from ohmo.plugins.commands import spelled
+from ohmo.plugins.commands import named, spelled
 from ohmo.plugins.manifest import BadPlugin, Plugin, read_plugin
 
 log = structlog.get_logger("ohmo.plugins")
@@ -44,6 +44,14 @@ class Judged:
 
 Judge = Callable[[Plugin], Judged]
 """Blocks."""
+Used = tuple[Plugin, Path]
+"""A trusted one, and the folder it is used from."""
+Taken = Callable[[Sequence[Used]], Collection[str]]
+"""Names that no command of these goes before, in lower case. Blocks."""
+
+
+def nothing_taken(_: Sequence[Used]) -> Collection[str]:
+    return ()
 
 
 @record
@@ -107,11 +115,11 @@ class _Copy:
 
 class Plugins:
     """``root``: the folder of their folders. ``copies``: where they are laid to be used; its
-    content is ours."""
+    content is ours. ``taken``: what no short name of a command may be."""
 
     def __init__(
         self, root: Path, copies: Path, trusts: Trusts, judge: Judge, tell: Tell,
-        *, monotonic: Callable[[], float] = time.monotonic,
+        *, taken: Taken = nothing_taken, monotonic: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self.entries: tuple[Entry, ...] = ()
         self._root = root
@@ -119,6 +127,7 @@ class Plugins:
         self._trusts = trusts
         self._judge = judge
         self._tell = tell
+        self._taken = taken
         self._monotonic = monotonic
         self._looking = asyncio.Lock()
         self._looked = -FRESH
@@ -132,8 +141,8 @@ class Plugins:
         return bool(_folders(self._root))
 
     @property
-    def trusted(self) -> tuple[tuple[Plugin, Path], ...]:
-        """As of the last look, each with the folder it is used from."""
+    def trusted(self) -> tuple[Used, ...]:
+        """As of the last look."""
         return tuple(
             (entry.plugin, entry.copy)
             for entry in self.entries
@@ -195,11 +204,9 @@ class Plugins:
             states = {entry.name: entry.state for entry in judged}
             log.info("plugins", states=states)
         self.entries = tuple(judged)
-        self._commands = {
-            f"{plugin.name}:{name}".lower(): words
-            for plugin, _ in self.trusted
-            for name, words in plugin.commands.items()
-        }
+        used = {plugin.name: plugin.commands for plugin, _ in self.trusted if plugin.commands}
+        taken = await asyncio.to_thread(self._taken, self.trusted) if used else ()
+        self._commands = named(used, taken)
         self._looked = self._monotonic()
         now = {entry.name: entry for entry in judged}
         for name in sorted(before):

@@ -31,6 +31,9 @@ def plugin(home: Path, state: Path) -> Path:
         ),
         "skills/tea/SKILL.md": "---\nname: tea\ndescription: How tea is sold.\n---\nWeigh it.\n",
         "commands/order.md": "---\ndescription: Orders.\n---\nOrder $ARGUMENTS from the mill.\n",
+        "commands/tea.md": "No skill.",
+        "commands/status.md": "Weigh the status.",
+        "commands/weigh.md": "Weigh all.",
         "scripts/guard.sh": GUARD,
         "server.py": SERVER.read_text(),
         "hooks/hooks.json": json.dumps(
@@ -139,6 +142,18 @@ async def test_a_published_plugin_is_off_until_trusted_and_off_again_when_a_byte
         await becomes(home.daemon, "plugin_shop_stock", "connected")
         assert await guarded(home, server)
         assert await orders(home, server)
+        for said, read in (
+            ("/order ten bags", "Order ten bags from the mill."),
+            ("/Shop:order ten bags", "Order ten bags from the mill."),
+            ("/weigh it", "Weigh all."),
+            ("/tea green", "/tea green"),
+        ):
+            server.next(Turn(text="done"))
+            assert (await home.ohmo("-p", said)).out.strip() == "done"
+            assert read in server.asked[-1].raw.decode()
+        before = len(server.asked)
+        assert "Weigh" not in (await home.ohmo("-p", "/status")).out
+        assert len(server.asked) == before
         assert await skilled(home, server)
         skills = json.loads((await home.ohmo("skills", "list", "--json")).out)
         sources = [row["source"] for row in skills if row["state"] == "ready"]

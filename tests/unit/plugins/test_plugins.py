@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from ohmo.approvals.trusting import NothingToTrust, TrustDesk
 from ohmo.commands.contract import is_order, of_plugin, unknown
-from ohmo.plugins.commands import spelled
+from ohmo.plugins.commands import named, spelled
 from ohmo.plugins.manifest import BadPlugin, read_plugin
 from ohmo.plugins.shelf import MOST, Entry, Judged, Plugins
 from ohmo.skills.shelf import Skills
@@ -364,14 +364,40 @@ def test_only_what_a_command_begins_with_is_no_word_of_it(tmp_path: Path) -> Non
 
 
 def test_a_command_is_the_words_of_its_file() -> None:
-    words = {"shop:order": "Order $ARGUMENTS, $ARGUMENTS!", "shop:count": "Count."}
+    files = {"order": "Order $ARGUMENTS, $ARGUMENTS!", "count": "Count."}
+    words = named({"shop": files}, ())
     assert spelled("/plugin:shop:order tea\nnow", words) == "Order tea\nnow, tea\nnow!"
     assert spelled(" /Plugin:Shop:Order@ohmo_bot", words) == "Order , !"
     assert spelled("/plugin:shop:count the tea", words) == "Count.\n\nthe tea"
     for text in ("/plugin:shop:other", "say /plugin:shop:count", "/plugin:", "/plugin shop:count"):
         assert spelled(text, words) is None
+    for short in ("/order tea", "/Shop:order@ohmo_bot tea"):
+        assert spelled(short, words) == "Order tea, tea!"
     for before in ("", "/plan ", "/steer ", "/PLAN@ohmo_bot  "):
         assert is_order(f"{before}/plugin:shop:other words", ())
         assert of_plugin(f"{before}/Plugin:shop:other words") == "plugin:shop:other"
     assert of_plugin("/plan say /plugin:shop:other") is None
     assert "`ohmo plugins list`" in unknown("plugin:shop:other", ())
+
+
+def test_a_short_name_means_one_command_and_goes_before_nothing() -> None:
+    """Nor does one that looks like the whole name of another."""
+    brought = {
+        "Shop": {"order": "a", "stop": "b", "mill:grind": "c", "Tea": "d"},
+        "mill": {"Order": "e", "grind": "f", "weigh": "g"},
+    }
+    words = named(brought, {"stop", "tea"})
+    short = {name: said for name, said in words.items() if not name.startswith("plugin:")}
+    assert short == {
+        "shop:order": "a",
+        "shop:stop": "b",
+        "shop:mill:grind": "c",
+        "shop:tea": "d",
+        "mill:order": "e",
+        "grind": "f",
+        "weigh": "g",
+        "mill:weigh": "g",
+    }
+    for plugin, files in brought.items():
+        for name, said in files.items():
+            assert words[f"plugin:{plugin}:{name}".lower()] == said
