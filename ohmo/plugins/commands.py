@@ -1,5 +1,5 @@
-"""``/plugin:NAME:FILE ARGUMENTS``, or ``/FILE ARGUMENTS`` where only that can be meant: the words of
-a plugin's file, said as a person's own."""
+"""``/plugin:NAME:FILE ARGUMENTS``, or ``/FILE ARGUMENTS`` where only that can be meant: the words
+of a plugin's file, said as a person's own."""
 
 from __future__ import annotations
 

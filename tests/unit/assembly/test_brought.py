@@ -47,9 +47,9 @@ class House:
 
         self.store = store
         self.environ = environ
-        self.found = asyncio.run(build_plugins(config, environ, store, tell))
+        self.found = asyncio.run(build_plugins(config, environ, store, tell, ()))
         safe = replace(config, safe=True)
-        self.safe = asyncio.run(build_plugins(safe, environ, store, tell))
+        self.safe = asyncio.run(build_plugins(safe, environ, store, tell, ()))
 
     @property
     def brought(self) -> Brought:
