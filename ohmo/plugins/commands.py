@@ -10,7 +10,9 @@ from collections.abc import Collection, Mapping
 _SAID = re.compile(
     r"\s*/(?P<name>[^\s@]+)(?:@\S+)?(?:\s+(?P<argument>.*))?\s*", re.DOTALL | re.IGNORECASE
 )
-_PLACE = "$ARGUMENTS"
+#: All words, or one of them; no sum of money, and no word that was not said.
+_PLACE = re.compile(r"\$ARGUMENTS(?:\[(?P<at>\d{1,2})\])?|\$(?P<nth>\d{1,2})(?!\d|[.,]\d)")
+_WORD = re.compile(r"\"(?P<two>[^\"]*)\"|'(?P<one>[^']*)'|(?P<plain>\S+)")
 _MOST = 20  # places that are filled
 
 
@@ -39,6 +41,24 @@ def spelled(text: str, commands: Mapping[str, str]) -> str | None:
     if match is None or words is None:
         return None
     argument = (match["argument"] or "").strip()
-    if _PLACE in words:
-        return words.replace(_PLACE, argument, _MOST)
-    return f"{words}\n\n{argument}" if argument else words
+    found = _filled(words, argument)
+    return found if found != words or not argument else f"{words}\n\n{argument}"
+
+
+def _filled(words: str, argument: str) -> str:
+    """As published commands are written: ``$1`` is the first word, but where ``$0`` or
+    ``$ARGUMENTS[0]`` stands, which is (code.claude.com/docs/en/skills). Quotes hold words
+    together."""
+    places = [(match["at"], match["nth"]) for match in _PLACE.finditer(words)]
+    first = 0 if any(at or nth == "0" for at, nth in places) else 1
+    single = any(at or nth for at, nth in places)
+    said = [match[match.lastgroup or 0] for match in _WORD.finditer(argument)] if single else []
+
+    def fill(match: re.Match[str]) -> str:
+        number = match["at"] or match["nth"]
+        if number is None:
+            return argument
+        at = int(number) - first
+        return said[at] if 0 <= at < len(said) else match[0]
+
+    return _PLACE.sub(fill, words, _MOST)

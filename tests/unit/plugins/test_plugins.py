@@ -380,6 +380,24 @@ def test_a_command_is_the_words_of_its_file() -> None:
     assert "`ohmo plugins list`" in unknown("plugin:shop:other", ())
 
 
+@pytest.mark.parametrize(
+    ("words", "said", "read"),
+    [
+        ("PR $1, $2: $ARGUMENTS", "456 'very high' it", "PR 456, very high: 456 'very high' it"),
+        ("From $0 to $1.", 'Vue "React 19"', "From Vue to React 19."),
+        ("$ARGUMENTS[1] before $ARGUMENTS[0]", "a b", "b before a"),
+        ("$1 and $2", "one", "one and $2"),
+        ("It costs $1.50 or $100.", "tea", "It costs $1.50 or $100.\n\ntea"),
+        ("Say $1.", "$ARGUMENTS $2", "Say $ARGUMENTS."),
+        ("Say $1.", "it's", "Say it's."),
+        ("Say $1", "", "Say $1"),
+        ("$1" * 30, "x", "x" * 20 + "$1" * 10),
+    ],
+)
+def test_places_of_single_words_are_filled(words: str, said: str, read: str) -> None:
+    assert spelled(f"/order {said}", {"order": words}) == read
+
+
 def test_a_short_name_means_one_command_and_goes_before_nothing() -> None:
     """Nor does one that looks like the whole name of another."""
     brought = {
