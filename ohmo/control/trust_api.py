@@ -95,7 +95,7 @@ class TrustRoutes:
                 "path": entry.where,
                 "may": entry.may,
                 "runs": entry.judged.runs,
-                "notes": entry.judged.notes,
+                "notes": (*entry.judged.notes, *entry.idle),
                 "version": entry.plugin.version if entry.plugin is not None else "",
                 "description": entry.plugin.description if entry.plugin is not None else "",
                 "commands": entry.said,

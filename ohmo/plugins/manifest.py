@@ -19,6 +19,7 @@ from ohmo.content import FRONT_MATTER, NEEDED, Content, Unfit, content_of, newer
 MANIFESTS = ("plugin.yaml", ".claude-plugin/plugin.json")  # the first that is there counts
 _HOOKS = ("hooks/hooks.json", "hooks.yaml")  # read where the manifest names none
 _SERVERS = (".mcp.json",)
+_IDLE = {"agents/": "agents", "output-styles/": "output styles", ".lsp.json": "LSP servers"}
 LONGEST_NAME, LONGEST_LINE = 40, 500  # characters
 _NAME = re.compile(r"[A-Za-z0-9](?:[_-]?[A-Za-z0-9])*")
 _COMMAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(?::[A-Za-z0-9][A-Za-z0-9_.-]*)*")
@@ -32,7 +33,8 @@ class BadPlugin(Exception):
 class Plugin:
     """``digest``: of its whole content. ``skills``: folders of skill folders, below its own.
     ``hooks`` and ``servers``: what is written of them, by where that stands. ``commands``: the
-    words of each, by name. ``size``: in words."""
+    words of each, by name. ``idle``: kinds of what else it brings, which means nothing here.
+    ``size``: in words."""
 
     name: str
     version: str
@@ -43,6 +45,7 @@ class Plugin:
     hooks: Mapping[str, str]
     servers: Mapping[str, str]
     commands: Mapping[str, str]
+    idle: tuple[str, ...]
     size: str
 
 
@@ -62,6 +65,9 @@ class _Written(BaseModel):
     commands: _Paths = Field(default=[], validation_alias=AliasChoices("commands", "commands_dir"))
     hooks: _Inline = Field(default=[], validation_alias=AliasChoices("hooks", "hooks_file"))
     servers: _Inline = Field(default=[], validation_alias=AliasChoices("mcpServers", "mcp_file"))
+    agents: object = None
+    outputStyles: object = None  # noqa: N815 - as published manifests spell it
+    lspServers: object = None  # noqa: N815
 
     @model_validator(mode="before")
     @classmethod
@@ -106,6 +112,7 @@ def read_plugin(folder: Path) -> tuple[Plugin, Content]:
         hooks=dict(_parts(content, "hooks", written.hooks, _HOOKS)),
         servers=dict(_parts(content, "mcpServers", written.servers, _SERVERS)),
         commands=dict(_commands(content, written.commands)),
+        idle=tuple(_idle(content, written)),
         size=f"{len(content.files)} files, {max(1, size >> 10)} KiB",
     )
     return plugin, content
@@ -187,6 +194,13 @@ def _skills(content: Content, written: _Paths) -> Iterator[str]:
         own = f"{place}/SKILL.md" in content.files
         if not (place and own and place.rpartition("/")[0] in places):
             yield place
+
+
+def _idle(content: Content, written: _Written) -> Iterator[str]:
+    named = (written.agents, written.outputStyles, written.lspServers)
+    for (place, kind), given in zip(_IDLE.items(), named, strict=True):
+        if given or any(name.startswith(place) for name in content.files):
+            yield kind
 
 
 def _commands(content: Content, written: _Paths) -> Iterator[tuple[str, str]]:

@@ -80,6 +80,12 @@ class Entry:
         return [f"/plugin:{self.name}:{name}" for name in self.plugin.commands]
 
     @property
+    def idle(self) -> tuple[str, ...]:
+        """What of it means nothing here: one line, or none."""
+        kinds = () if self.plugin is None else self.plugin.idle
+        return (f"its {' and '.join(kinds)} do nothing here yet",) if kinds else ()
+
+    @property
     def may(self) -> str:
         """What it could do, or does: one line."""
         plugin, runs = self.plugin, self.judged.runs
@@ -172,7 +178,9 @@ class Plugins:
         return [
             Candidate("plugin", one.name, "", one.where, "", one.why)
             if one.plugin is None or one.state == "broken"
-            else Candidate("plugin", one.name, one.plugin.digest, one.where, one.may)
+            else Candidate(
+                "plugin", one.name, one.plugin.digest, one.where, "; ".join((one.may, *one.idle))
+            )
             for one in self.entries
             if one.state != "trusted" and one.name
         ]

@@ -516,6 +516,11 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
         "ohmo plugins list",
         frozenset(),
     ),
+    "plugins.project": (
+        lambda p: (p.home.root.parent / "work/.ohmo/plugins").mkdir(parents=True),
+        "$OHMO_HOME/plugins",
+        frozenset(),
+    ),
     "log.writable": (
         lambda p: (
             log(p, event="x"),

@@ -380,6 +380,16 @@ def test_a_command_is_the_words_of_its_file() -> None:
     assert "`ohmo plugins list`" in unknown("plugin:shop:other", ())
 
 
+async def test_parts_that_mean_nothing_here_are_said(rig: Rig) -> None:
+    plugin(rig.root, **{"agents/reviewer.md": "Review.", ".lsp.json": "{}"})
+    assert (await rig.only()).idle == ("its agents and LSP servers do nothing here yet",)
+    (waiting,) = await rig.desk.waiting()
+    assert waiting.may.endswith("; its agents and LSP servers do nothing here yet")
+    plugin(rig.root, manifest="name: shop\noutputStyles: ./styles\n")
+    (line,) = (await rig.only()).idle
+    assert line.startswith("its agents and output styles and LSP servers")
+
+
 @pytest.mark.parametrize(
     ("words", "said", "read"),
     [
