@@ -435,6 +435,11 @@ async def test_hooks_are_listed_tried_and_examined(tmp_path: Path) -> None:
         assert f"hooks of {home.work} do not run" in doctor
         (home.home / "hooks.yaml").write_text("hooks: 7")
         assert "expected a list" in (await home.ohmo("doctor")).out
+        (home.work / ".claude" / "settings.json").unlink()
+        (home.home / "plugins" / "shop").mkdir(parents=True)
+        said = await home.ohmo("hooks", "list")
+        assert "while ohmo runs, the hooks it read before still count" in said.out
+        assert "hooks of plugins are shown by ohmo plugins list" in said.err
 
 
 def test_without_hooks_nothing_of_them_is_imported() -> None:

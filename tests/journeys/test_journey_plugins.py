@@ -220,6 +220,19 @@ async def test_servers_of_plugins_that_come_later_start_and_the_others_go_on(
         assert (processes(mine), processes(shops)) == before
 
 
+async def test_servers_that_come_with_the_next_start_are_said(tmp_path: Path) -> None:
+    """In a house that began with neither a server nor a plugin."""
+    async with keyboard(tmp_path, ModelServer()) as home:
+        plugin(home.home, tmp_path / "state")
+        assert "no MCP server is configured" in (await home.ohmo("mcp", "list")).out
+        assert (await home.ohmo("trust", "allow", "plugin", "shop")).code == 0
+        said = (await home.ohmo("mcp", "list")).out
+        assert "come with the next start of ohmo: those of the plugins shop" in said
+        await home.daemon.stop()
+        await home.daemon.start()
+        await becomes(home.daemon, "plugin_shop_stock", "connected")
+
+
 async def test_what_is_wrong_with_a_plugin_is_one_line_and_stops_nobody(tmp_path: Path) -> None:
     server = ModelServer()
     async with keyboard(tmp_path, server) as home:

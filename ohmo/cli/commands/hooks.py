@@ -84,7 +84,13 @@ def list_(folder: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(as_json_text({"hooks": rows, "findings": notes, "project_digest": digest}))
         return
-    print_rows(rows, _COLUMNS, f"there are no hooks; docs/hooks.md says what {OWN_FILE} may hold")
+    none = f"there are no hooks; docs/hooks.md says what {OWN_FILE} may hold"
+    if own.broken:
+        none = f"{OWN_FILE} cannot be read; while ohmo runs, the hooks it read before still count"
+    print_rows(rows, _COLUMNS, none)
+    plugins = config.home.root / "plugins"
+    if not config.safe and plugins.is_dir() and any(plugins.iterdir()):
+        notes.append("hooks of plugins are shown by ohmo plugins list")
     if theirs.hooks and not counting:
         where = shlex.quote(str(folder))
         notes.append(
