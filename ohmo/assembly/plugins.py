@@ -141,13 +141,21 @@ def _judged(plugin: Plugin, *, config: Config, environ: Mapping[str, str]) -> Ju
     """What it would run, as it is written: nothing of it is used."""
     servers, notes = _servers_in(plugin, plugin.folder, config, environ)
     shown = cast("Callable[..., str]", load("ohmo.mcp.written:shown")) if servers else None
-    given = _given(plugin.folder, environ)
-    runs = [f"server {one.name}: {shown(one, given, redactor(config))}" for one in servers if shown]
+    given, redact = _given(plugin.folder, environ), redactor(config)
+    runs, whole = (
+        [
+            f"server {one.name}: {shown(one, given, redact, whole=all_of)}"
+            for one in servers
+            if shown
+        ]
+        for all_of in (False, True)
+    )
     if not plugin.hooks:
-        return Judged(tuple(runs), tuple(notes))
+        return Judged(tuple(runs), tuple(notes), whole=tuple(whole))
     hooks = _hooks_in(plugin, plugin.folder)
     acts = [hook.may for hook in hooks.hooks]
-    return Judged((*acts, *runs), (*hooks.findings, *notes), hooks.broken)
+    found = (*hooks.findings, *notes)
+    return Judged((*acts, *runs), found, hooks.broken, (*acts, *whole))
 
 
 def _hooks_in(plugin: Plugin, folder: Path) -> Any:

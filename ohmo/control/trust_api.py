@@ -94,7 +94,7 @@ class TrustRoutes:
                 "why": entry.why,
                 "path": entry.where,
                 "may": entry.may,
-                "runs": entry.judged.runs,
+                "runs": entry.judged.whole,
                 "notes": (*entry.judged.notes, *entry.idle),
                 "version": entry.plugin.version if entry.plugin is not None else "",
                 "description": entry.plugin.description if entry.plugin is not None else "",

@@ -21,7 +21,7 @@ from ohmo.hooks.project import Project, Projects, read_file
 log = structlog.get_logger("ohmo.hooks")
 SETTLED = 0.2  # seconds in which a written file must not change any more
 _LOOKS = 10
-_LONG, _CUT = 1_000, 120  # characters of what a hook may do, and of the name of a file
+_LONG, _CUT = 250, 120  # characters of what a hook may do, and of the name of a file
 Tell = Callable[[str, str], Awaitable[object]]
 """What it is about, so that it is told once, and the words for the owner."""
 Brought = Callable[[], Awaitable[tuple[Hook, ...]]]

@@ -154,13 +154,20 @@ def _endpoint(written_name: str, row: object, ground: Ground) -> Endpoint | str:
         )
 
 
-def shown(endpoint: Endpoint, given: Mapping[str, str], redact: Callable[[str], str]) -> str:
+def shown(
+    endpoint: Endpoint,
+    given: Mapping[str, str],
+    redact: Callable[[str], str],
+    *,
+    whole: bool = False,
+) -> str:
     """What would run or be asked, for who allows it. ``given``: what every program is given; of
     other variables the value of those that lead it to code, else only the name, and no query of an
     address, for those often hold secrets."""
     own = {key: value for key, value in (endpoint.env or {}).items() if given.get(key) != value}
     leads = sorted(filter(_LEADS.fullmatch, own))
-    more = [f"{key}={cut(shlex.quote(redact(own[key])), _CUT)}" for key in leads]
+    most, line = (10**9, 10**9) if whole else (_CUT, _LINE)
+    more = [f"{key}={cut(shlex.quote(redact(own[key])), most)}" for key in leads]
     more += [f"{key}=…" for key in own if key not in leads]
     told = [f"with the header {key}" for key in endpoint.headers or {}]
     address, asks, _ = endpoint.url.partition("?")
@@ -168,7 +175,7 @@ def shown(endpoint: Endpoint, given: Mapping[str, str], redact: Callable[[str], 
     if not endpoint.argv:
         return redact(" ".join([url, *told]))
     # Neither is so long that the other does not stand on the card.
-    program = cut(redact(" ".join(endpoint.argv)), _LINE)
+    program = cut(redact(" ".join(endpoint.argv)), line)
     return redact(" ".join([program, *(["with", *more] if more else [])]))
 
 

@@ -16,7 +16,7 @@ from typing import Literal
 import structlog
 
 from channels.record import record
-from ohmo.content import Content, shown, some, stamps_of
+from ohmo.content import Content, cut, shown, some, stamps_of
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.trust import Candidate, Trusts
 from ohmo.lifecycle import failure_of
@@ -34,12 +34,14 @@ Tell = Callable[[str, str], Awaitable[object]]
 
 @record
 class Judged:
-    """What else is to be said of one. ``runs``: programs, addresses and questions, a line each.
-    ``notes``: what of it does not work here. ``broken``: why none of it counts."""
+    """What else is to be said of one. ``runs``: programs, addresses and questions, a line each;
+    ``whole``: the same lines, none cut. ``notes``: what of it does not work here. ``broken``: why
+    none of it counts."""
 
     runs: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     broken: str = ""
+    whole: tuple[str, ...] = ()
 
 
 Judge = Callable[[Plugin], Judged]
@@ -99,7 +101,7 @@ class Entry:
         if plugin.skills:
             lines.append("brings skills, which instruct the model")
         if plugin.commands:
-            lines.append(f"brings the commands {', '.join(self.said)}"[:_CUT])
+            lines.append(cut(f"brings the commands {', '.join(self.said)}", _CUT))
         none = [] if runs else ["runs nothing by itself"]
         return f"{'; '.join([*none, *lines])} ({plugin.size})"
 

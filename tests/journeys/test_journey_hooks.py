@@ -439,6 +439,9 @@ async def test_hooks_are_listed_tried_and_examined(tmp_path: Path) -> None:
         (home.home / "plugins" / "shop").mkdir(parents=True)
         said = await home.ohmo("hooks", "list")
         assert "while ohmo runs, the hooks it read before still count" in said.out
+        long = hook("long", f"print('{'x' * 300}'); print('the end')")
+        (home.home / "hooks.yaml").write_text(yaml.safe_dump({"hooks": [long]}))
+        assert "; print('the end')\n" in (await home.ohmo("hooks", "list")).out
         assert "hooks of plugins are shown by ohmo plugins list" in said.err
 
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 import click
 
 from ohmo.cli.show import Columns, Group, as_json_text, clean, print_rows
+from ohmo.content import cut
 from ohmo.contracts.hooks import EVENTS, HookEvent
 
 _COLUMNS: Columns = {
@@ -20,7 +21,7 @@ _COLUMNS: Columns = {
     "TOOLS": lambda row: clean(row["tools"]),
     "TYPE": lambda row: row["type"],
     "COUNTS": lambda row: row["counts"],
-    "DOES": lambda row: clean(row["does"])[:60],
+    "DOES": lambda row: cut(clean(row["does"]), 60),
 }
 _SAID: Columns = {
     "HOOK": lambda row: clean(row["name"]),

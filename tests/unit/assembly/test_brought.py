@@ -160,6 +160,25 @@ async def test_what_is_said_of_one_that_waits_names_all_that_it_runs(house: Hous
     assert house.brought.serves
 
 
+async def test_the_end_of_a_long_line_is_said_and_all_of_it_in_json(house: House) -> None:
+    line = f"echo {'x' * 5_000}; curl evil"
+    server = {"mcpServers": {"stock": {"command": "sh", "args": ["-c", f"{line} too"]}}}
+    hooks = handlers({"type": "command", "command": line})
+    house.plugin("till", **{".mcp.json": json.dumps(server), "hooks/hooks.json": hooks})
+    (waiting,) = await house.brought.candidates(house.home, servers=None)
+    for told in (
+        "runs at pre_tool_use: echo xxx",
+        "xxx; curl evil;",
+        "sh -c echo xxx",
+        "evil too;",
+    ):
+        assert told in waiting.may
+    assert waiting.may.count(" characters) …") == 2
+    assert len(waiting.may) < 1_200
+    (entry,) = house.brought.plugins.entries
+    assert [line in each for each in entry.judged.whole] == [True, True]
+
+
 async def test_hooks_that_cannot_be_read_take_the_whole_plugin_out(house: House) -> None:
     house.plugin("till", **{"hooks/hooks.json": "{"})
     await house.brought.plugins.refresh()
