@@ -79,6 +79,9 @@ class _Written(BaseModel):
     headers: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")], _Line] = {}
 
 
+UNREADABLE = "expected JSON as"  # begins what is said of a file as a whole
+
+
 class _Unset(Exception):
     """A variable that the file is not given."""
 
@@ -94,7 +97,7 @@ def servers_in(data: bytes | str, ground: Ground) -> tuple[tuple[Endpoint, ...],
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         why = " ".join(str(error).split())[:100] or type(error).__name__
         expected = '{"mcpServers": {NAME: {"command": …}}}'
-        return (), (f"{ground.place}: expected JSON as {expected} ({why})",)
+        return (), (f"{ground.place}: {UNREADABLE} {expected} ({why})",)
     notes: list[str] = []
     if len(servers) > _MOST:
         notes.append(f"{ground.place}: it has {len(servers)} servers; the first {_MOST} are used")

@@ -229,8 +229,9 @@ def _commands(content: Content, written: _Paths) -> Iterator[tuple[str, str]]:
 def _parts(
     content: Content, key: str, written: _Inline, usual: tuple[str, ...]
 ) -> Iterator[tuple[str, str]]:
-    """By the file they stand in, or the manifest where it holds them itself, which is JSON then.
-    Raises BadPlugin."""
+    """By the file they stand in, or the place in the manifest where it holds them itself, which is
+    JSON then (``ohmo.hooks.shapes``). Raises BadPlugin."""
+    manifest = next((name for name in MANIFESTS if name in content.files), "")
     for file in usual:
         if file in content.files:
             yield file, _text(content, file)
@@ -245,7 +246,8 @@ def _parts(
             yield file, _text(content, file)
         elif entry:
             inline = entry if key in entry else cast("dict[str, Any]", {key: entry})
-            yield f"{key}.{number}.json", json.dumps(inline)
+            place = f"entry {number} of {key}" if len(entries) > 1 else key
+            yield f"{manifest}: {place}", json.dumps(inline)
 
 
 def _line(text: str) -> str:

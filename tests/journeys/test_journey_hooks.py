@@ -496,8 +496,10 @@ async def test_what_wants_to_write_into_the_home_or_to_ask_ohmo_fails_until_its_
         assert not (kept / "log").exists()
         of = {"on": "turn_end", "timeout": 20}
         opened = {"name": "writes", "command": writes, "sandbox": {"write": [str(kept)]}} | of
-        write(home, opened, {"name": "walled", "command": asks} | of)
+        mute = {"name": "mute", "command": "exit 3"} | of
+        write(home, opened, {"name": "walled", "command": asks} | of, mute)
         said = await says()
+        assert "ended with exit code 3: it said nothing (it ran in the" in said["mute"]["why"]
         assert said["writes"]["why"] == ""
         assert (kept / "log").read_text() == "x\n"
         assert "ohmo: cannot reach" in said["walled"]["why"]

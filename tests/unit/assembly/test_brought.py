@@ -160,6 +160,18 @@ async def test_what_is_said_of_one_that_waits_names_all_that_it_runs(house: Hous
     assert house.brought.serves
 
 
+async def test_what_a_manifest_holds_itself_is_named_as_what_stands_there(house: House) -> None:
+    row = {"type": "command", "command": "run"}
+    events = {"PreToolUse": [{"hooks": [row]}], "Notification": [{"hooks": [row]}]}
+    for hooks, where in ((events, "hooks"), ([events, {}], "entry 1 of hooks")):
+        written = json.dumps({"name": "till", "hooks": hooks})
+        house.plugin("till", **{"plugin.yaml": written})
+        await house.brought.plugins.refresh()
+        (entry,) = house.brought.plugins.entries
+        assert entry.judged.runs == ("runs at pre_tool_use: run",)
+        assert entry.judged.notes[0].startswith(f"plugin.yaml: {where}: hooks.Notification"), entry
+
+
 async def test_the_end_of_a_long_line_is_said_and_all_of_it_in_json(house: House) -> None:
     line = f"echo {'x' * 5_000}; curl evil"
     server = {"mcpServers": {"stock": {"command": "sh", "args": ["-c", f"{line} too"]}}}

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from ohmo.approvals.trusting import NothingToTrust, TrustDesk
 from ohmo.commands.contract import is_order, of_plugin, unknown
 from ohmo.plugins.commands import named, spelled
-from ohmo.plugins.manifest import BadPlugin, read_plugin
+from ohmo.plugins.manifest import MANIFESTS, BadPlugin, read_plugin
 from ohmo.plugins.shelf import MOST, Entry, Judged, Plugins
 from ohmo.skills.shelf import Skills
 from tests.store_model.store import MemoryStore
@@ -106,8 +106,9 @@ def test_a_manifest_of_ours_names_other_places_and_a_published_one_holds_them(
         tmp_path, "inline", **there, **{".claude-plugin/plugin.json": json.dumps(inline)}
     )
     found, _ = read_plugin(folder)
-    assert json.loads(found.hooks["hooks.1.json"]) == {"hooks": {"Stop": []}}
-    assert json.loads(found.servers["mcpServers.1.json"])["mcpServers"] == inline["mcpServers"]
+    assert json.loads(found.hooks[f"{MANIFESTS[1]}: hooks"]) == {"hooks": {"Stop": []}}
+    servers = json.loads(found.servers[f"{MANIFESTS[1]}: mcpServers"])["mcpServers"]
+    assert servers == inline["mcpServers"]
     assert found.commands["hi"] == "Hi."
 
 
