@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 
@@ -111,4 +112,6 @@ def _folder(request: web.Request) -> Path | None:
     named = request.query.get("folder", "")
     if named and not named.startswith("/"):
         raise Refusal(400, "folder: expected an absolute path")
+    if named and not os.path.isdir(named):  # noqa: PTH112 - raises nothing
+        raise Refusal(404, f"folder: there is no folder {named[:200]}")
     return Path(named) if named else None

@@ -39,7 +39,7 @@ def COMMAND() -> None:
 @COMMAND.command("list")
 @click.option(
     "--folder",
-    type=click.Path(path_type=Path, file_okay=False, resolve_path=True),
+    type=click.Path(path_type=Path, exists=True, file_okay=False, resolve_path=True),
     help="The folder that is worked in.  [default: the workspace]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
