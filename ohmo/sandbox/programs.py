@@ -71,6 +71,15 @@ class Programs:
             kept = {"XDG_CACHE_HOME": str(lasting), "npm_config_cache": f"{lasting}/npm"}
             yield replace(launch, env={**launch.env, **kept})
 
+    def refused(self, cwd: Path, terms: Terms) -> str:
+        """Why what the owner's keys name cannot be opened, as each start would say; empty: it can.
+        Blocks."""
+        try:
+            self._named((), cwd, terms)
+        except OSError as error:
+            return str(error)
+        return ""
+
     @property
     def _lasting(self) -> Path:
         return self._root / "cache" / "servers"

@@ -162,6 +162,9 @@ async def test_nobody_opens_what_is_sensitive_and_others_open_nothing(room: Room
         for terms in (replace(OWNERS, read=(word,)), replace(OWNERS, write=(word,))):
             with pytest.raises(OSError, match="name another"):
                 await room.cage("x", terms=terms)
+            assert "name another" in room.programs.refused(room.ground.work, terms)
+    fine = replace(OWNERS, read=(f"{top}/tools/check.py",))
+    assert room.programs.refused(room.ground.work, fine) == ""
     assert await room.programs.cage(("x",), room.ground.work, replace(OWNERS, off=True)) is None
 
 
