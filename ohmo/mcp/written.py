@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Protocol, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from channels.record import record
-from ohmo.content import cut
+from ohmo.content import Unfit, cut
 from ohmo.contracts.sandbox import Terms
 from ohmo.mcp.contract import Endpoint
 
@@ -79,15 +79,24 @@ class _Written(BaseModel):
     headers: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")], _Line] = {}
 
 
-UNREADABLE = "expected JSON as"  # begins what is said of a file as a whole
-
-
 class _Unset(Exception):
     """A variable that the file is not given."""
 
 
-def servers_in(data: bytes | str, ground: Ground) -> tuple[tuple[Endpoint, ...], tuple[str, ...]]:
-    """And a line for each that does not count. Never raises."""
+Servers = tuple[tuple[Endpoint, ...], tuple[str, ...]]
+"""And a line for each that does not count."""
+
+
+def servers_in(data: bytes | str, ground: Ground) -> Servers:
+    """Never raises."""
+    try:
+        return read_servers(data, ground)
+    except Unfit as error:
+        return (), (f"{ground.place}: {error}",)
+
+
+def read_servers(data: bytes | str, ground: Ground) -> Servers:
+    """Raises Unfit: it is no such file."""
     try:
         whole: Any = json.loads(data)
         # a plugin's file may hold the servers themselves
@@ -97,7 +106,7 @@ def servers_in(data: bytes | str, ground: Ground) -> tuple[tuple[Endpoint, ...],
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         why = " ".join(str(error).split())[:100] or type(error).__name__
         expected = '{"mcpServers": {NAME: {"command": …}}}'
-        return (), (f"{ground.place}: {UNREADABLE} {expected} ({why})",)
+        raise Unfit(f"expected JSON as {expected} ({why})") from None
     notes: list[str] = []
     if len(servers) > _MOST:
         notes.append(f"{ground.place}: it has {len(servers)} servers; the first {_MOST} are used")

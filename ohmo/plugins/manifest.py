@@ -19,7 +19,11 @@ from ohmo.content import FRONT_MATTER, NEEDED, Content, Unfit, content_of, newer
 MANIFESTS = ("plugin.yaml", ".claude-plugin/plugin.json")  # the first that is there counts
 _HOOKS = ("hooks/hooks.json", "hooks.yaml")  # read where the manifest names none
 _SERVERS = (".mcp.json",)
-_IDLE = {"agents/": "agents", "output-styles/": "output styles", ".lsp.json": "LSP servers"}
+_IDLE = {  # by where it stands, what it is called and its key
+    "agents/": ("agents", "agents"),
+    "output-styles/": ("output styles", "outputStyles"),
+    ".lsp.json": ("LSP servers", "lspServers"),
+}
 LONGEST_NAME, LONGEST_LINE = 40, 500  # characters
 _NAME = re.compile(r"[A-Za-z0-9](?:[_-]?[A-Za-z0-9])*")
 _COMMAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(?::[A-Za-z0-9][A-Za-z0-9_.-]*)*")
@@ -30,11 +34,19 @@ class BadPlugin(Exception):
 
 
 @record
+class Rest:
+    """What else is told of one. ``size``: in words; ``idle``: kinds of parts that it brings and
+    that mean nothing here."""
+
+    size: str
+    idle: tuple[str, ...]
+
+
+@record
 class Plugin:
     """``digest``: of its whole content. ``skills``: folders of skill folders, below its own.
     ``hooks`` and ``servers``: what is written of them, by where that stands. ``commands``: the
-    words of each, by name. ``idle``: kinds of what else it brings, which means nothing here.
-    ``size``: in words."""
+    words of each, by name."""
 
     name: str
     version: str
@@ -45,8 +57,7 @@ class Plugin:
     hooks: Mapping[str, str]
     servers: Mapping[str, str]
     commands: Mapping[str, str]
-    idle: tuple[str, ...]
-    size: str
+    rest: Rest
 
 
 _Paths = str | list[str]
@@ -56,7 +67,7 @@ _Inline = str | dict[str, Any] | list[str | dict[str, Any]]
 class _Written(BaseModel):
     """Keys of either manifest; what else it holds means nothing here."""
 
-    model_config = ConfigDict(strict=True, extra="ignore")
+    model_config = ConfigDict(strict=True, extra="allow")
     name: str
     version: str | int | float = ""
     description: str = ""
@@ -65,9 +76,6 @@ class _Written(BaseModel):
     commands: _Paths = Field(default=[], validation_alias=AliasChoices("commands", "commands_dir"))
     hooks: _Inline = Field(default=[], validation_alias=AliasChoices("hooks", "hooks_file"))
     servers: _Inline = Field(default=[], validation_alias=AliasChoices("mcpServers", "mcp_file"))
-    agents: object = None
-    outputStyles: object = None  # noqa: N815 - as published manifests spell it
-    lspServers: object = None  # noqa: N815
 
     @model_validator(mode="before")
     @classmethod
@@ -112,8 +120,9 @@ def read_plugin(folder: Path) -> tuple[Plugin, Content]:
         hooks=dict(_parts(content, "hooks", written.hooks, _HOOKS)),
         servers=dict(_parts(content, "mcpServers", written.servers, _SERVERS)),
         commands=dict(_commands(content, written.commands)),
-        idle=tuple(_idle(content, written)),
-        size=f"{len(content.files)} files, {max(1, size >> 10)} KiB",
+        rest=Rest(
+            f"{len(content.files)} files, {max(1, size >> 10)} KiB", tuple(_idle(content, written))
+        ),
     )
     return plugin, content
 
@@ -197,9 +206,9 @@ def _skills(content: Content, written: _Paths) -> Iterator[str]:
 
 
 def _idle(content: Content, written: _Written) -> Iterator[str]:
-    named = (written.agents, written.outputStyles, written.lspServers)
-    for (place, kind), given in zip(_IDLE.items(), named, strict=True):
-        if given or any(name.startswith(place) for name in content.files):
+    named = written.model_extra or {}
+    for place, (kind, key) in _IDLE.items():
+        if named.get(key) or any(name.startswith(place) for name in content.files):
             yield kind
 
 

@@ -84,7 +84,7 @@ class Entry:
     @property
     def idle(self) -> tuple[str, ...]:
         """What of it means nothing here: one line, or none."""
-        kinds = () if self.plugin is None else self.plugin.idle
+        kinds = () if self.plugin is None else self.plugin.rest.idle
         return (f"its {' and '.join(kinds)} do nothing here yet",) if kinds else ()
 
     @property
@@ -103,7 +103,7 @@ class Entry:
         if plugin.commands:
             lines.append(cut(f"brings the commands {', '.join(self.said)}", _CUT))
         none = [] if runs else ["runs nothing by itself"]
-        return f"{'; '.join([*none, *lines])} ({plugin.size})"
+        return f"{'; '.join([*none, *lines])} ({plugin.rest.size})"
 
 
 @record
