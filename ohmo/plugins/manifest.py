@@ -19,14 +19,16 @@ from ohmo.content import FRONT_MATTER, NEEDED, Content, Unfit, content_of, newer
 MANIFESTS = ("plugin.yaml", ".claude-plugin/plugin.json")  # the first that is there counts
 _HOOKS = ("hooks/hooks.json", "hooks.yaml")  # read where the manifest names none
 _SERVERS = (".mcp.json",)
+LONGEST_NAME, LONGEST_LINE = 40, 500  # characters
+_NAME = re.compile(r"[A-Za-z0-9](?:[_-]?[A-Za-z0-9])*")
+_COMMAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(?::[A-Za-z0-9][A-Za-z0-9_.-]*)*")
+
+
 _IDLE = {  # by where it stands, what it is called and its key
     "agents/": ("agents", "agents"),
     "output-styles/": ("output styles", "outputStyles"),
     ".lsp.json": ("LSP servers", "lspServers"),
 }
-LONGEST_NAME, LONGEST_LINE = 40, 500  # characters
-_NAME = re.compile(r"[A-Za-z0-9](?:[_-]?[A-Za-z0-9])*")
-_COMMAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(?::[A-Za-z0-9][A-Za-z0-9_.-]*)*")
 
 
 class BadPlugin(Exception):
