@@ -21,6 +21,7 @@ PROGRAMS = (
         "cat",
         "chmod",
         "cp",
+        "curl",
         "cut",
         "date",
         "df",
@@ -33,7 +34,7 @@ PROGRAMS = (
     ),
     *("ionice", "ipcrm", "ln", "ls", "mkdir", "mv", "nice", "od", "prlimit", "ps", "python3"),
     *("readlink", "renice", "rm", "seq", "setsid", "sh", "sleep", "stat", "stty", "tail"),
-    *("timeout", "touch", "tr", "true", "wc", "kill"),
+    *("timeout", "touch", "tr", "true", "wc", "kill", "yes"),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -14,12 +14,14 @@ from typing import cast
 from channels.entry_points import offered
 from ohmo.assembly.deps import Deps
 from ohmo.assembly.plugins import Brought
-from ohmo.assembly.walls import redactor
+from ohmo.assembly.walls import host_of, redactor
+from ohmo.config.load import Config
 from ohmo.contracts.agent import Event
 from ohmo.contracts.hooks import (
     GROUP,
     OWN_FILE,
     PROJECT_FILES,
+    About,
     Hooked,
     HookRoom,
     HookWord,
@@ -30,7 +32,9 @@ from ohmo.contracts.provider import AskOnce
 from ohmo.contracts.trust import Candidate
 from ohmo.discovery import load
 from ohmo.lifecycle import follow, within
+from ohmo.permissions.conditions import Conditions
 from ohmo.providers.build import Model
+from ohmo.shell.parsing import Shell
 
 _EVERY = 1.0  # seconds between two looks for the first hook
 
@@ -112,6 +116,12 @@ class HooksOnDemand:
             group.create_task(follow("hooks", listen, self.hear), name="hooks.events")
 
 
+def about(config: Config, environ: Mapping[str, str]) -> About:
+    """Reads the ``if`` of hooks as rules are read."""
+    host = host_of(config, environ)
+    return Conditions(Shell(host.home, host.path))
+
+
 def build_hook_room(
     deps: Deps, model: Model, ask: AskOnce, brought: Brought | None, inquire: Inquire
 ) -> HookRoom | None:
@@ -134,6 +144,6 @@ def build_hook_room(
         more = () if brought is None else (brought.hooks,)
         files = (store, deps.notices.tell, begins, *more)
         walled = (redactor(config), files, deps.walled.programs())
-        return build(config.home.root, environ, asking, present, *walled)
+        return build(config.home.root, environ, asking, present, *walled, about(config, environ))
 
     return HooksOnDemand(deps, make, brought)

@@ -46,5 +46,5 @@ def build_status(
         mcp=lambda: counted(agent.servers),
         clock=deps.environment.clock,
         mode=agent.policies.mode,
-        sandbox=(lambda: ("", "")) if walls is None else partial(walls.told, wanted=wanted),
+        sandbox=(lambda: ("", "", "")) if walls is None else partial(walls.told, wanted=wanted),
     )

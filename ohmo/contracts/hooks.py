@@ -96,6 +96,10 @@ class Inquire(Protocol):
     async def __call__(self, text: str, model: str, what: Hooked, seconds: float) -> str: ...
 
 
+#: Whether a rule as in ``Bash(git push *)`` speaks of the call, made in this folder.
+About = Callable[[str, ToolCall, Path], bool]
+
+
 class Hooks(Protocol):
     def none_in(self, cwd: Path, /) -> bool:
         """Cheap: nobody has to be asked about work in this folder."""

@@ -377,6 +377,7 @@ class HouseStatus:
     #: MCP servers by their state, and "off", tools that wait for the owner; none: empty
     mcp: Mapping[str, int] = field(default_factory=dict[str, int])
     sandbox: str = ""  # the backend that holds around commands; "": not known yet
+    sandbox_note: str = ""  # what of the network in it has to be known
 
 
 class OwnerNotices(Protocol):

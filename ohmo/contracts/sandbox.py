@@ -14,13 +14,6 @@ from ohmo.contracts.messages import Json
 Backend = Literal["bubblewrap", "landlock", "docker", "sandbox-exec", "none"]
 
 
-def network_of(backend: str) -> str:
-    """What people have to know of the network in a cage of it; "": names are told apart."""
-    if backend not in ("landlock", "docker", "sandbox-exec"):
-        return ""
-    return "; it cannot tell names of the network apart: your yes to one is a yes to all of it"
-
-
 def _untold(_: str) -> None:
     return
 
@@ -64,13 +57,16 @@ class Launch:
     applies between fork and exec (``ohmo.processes.confinement``), and what it watches. ``env``:
     on top of the command's own. ``within``: where ``argv`` begins with a program that makes the
     cage, the descriptor by which the command's environment gets in; no variable of it may reach
-    what runs outside, which some tell what to load (``LD_PRELOAD``, ``BASH_ENV``)."""
+    what runs outside, which some tell what to load (``LD_PRELOAD``, ``BASH_ENV``). ``door``:
+    an empty folder that is seen by nobody but us and, as the one of ``ohmo.sandbox.proxy.DOOR``, by
+    whoever is in the cage."""
 
     argv: tuple[str, ...]
     fds: tuple[int, ...] = ()
     rules: Mapping[str, Json] = field(default_factory=dict[str, Json])
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     within: int | None = None
+    door: Path | None = None
 
 
 @record

@@ -178,8 +178,9 @@ class StatusReporter:
     clock: Clock
     mode: Callable[[], str]  # where people chose none
     mcp: Callable[[], Mapping[str, int]] = dict
-    #: The backend that holds, "" while it is not known, and a warning when one fell, else "".
-    sandbox: Callable[[], tuple[str, str]] = lambda: ("", "")
+    #: The backend that holds, "" while it is not known; what of the network in it has to be known;
+    #: a warning when one fell, else "".
+    sandbox: Callable[[], tuple[str, str, str]] = lambda: ("", "", "")
     ready: bool = field(default=False)
 
     async def __call__(self) -> HouseStatus:
@@ -194,7 +195,7 @@ class StatusReporter:
         warnings = list(self.warnings())
         if away:
             warnings.insert(0, f"{away}; no message is accepted until that is mended.")
-        sandbox, fell = self.sandbox()
+        sandbox, note, fell = self.sandbox()
         if fell:
             warnings.append(fell)
         if self.sessions.outage:
@@ -236,6 +237,7 @@ class StatusReporter:
             models=self.settled.models,
             mcp=self.mcp(),
             sandbox=sandbox,
+            sandbox_note=note,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
-from ohmo.contracts.hooks import HookRoom, Inquire
+from ohmo.contracts.hooks import About, HookRoom, Inquire
 from ohmo.contracts.provider import AskOnce
 from ohmo.contracts.sandbox import Programs
 from ohmo.contracts.trust import Trusts
@@ -23,10 +23,11 @@ def build(
     redact: Callable[[str], str],
     files: tuple[Trusts, Tell, bool] | tuple[Trusts, Tell, bool, Brought],
     programs: Programs,
+    about: About,
 ) -> HookRoom:
     """``asking``: the chain, its models, the smallest first, and an agent. ``present``: session and
     folder of a thread. ``files``: what is trusted, whom to tell, whether it is made with the house,
-    and what plugins bring. ``programs``: around those of hooks."""
+    and what plugins bring. ``programs``: around those of hooks. ``about``: reads their ``if``."""
 
     async def find(thread: str) -> Present | None:
         found = await present(thread)
@@ -37,4 +38,4 @@ def build(
     lent = next(iter(brought), no_plugins)
     packages = packaged()
     standing = HookFiles(home, trusts, tell, begins=begins, brought=lent, packaged=packages)
-    return HookDesk(standing, acting, find, redact, home / "state" / "hooks")
+    return HookDesk(standing, acting, find, redact, home / "state" / "hooks", about)

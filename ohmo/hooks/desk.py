@@ -16,7 +16,7 @@ import structlog
 
 from channels.record import Recent, record
 from ohmo.contracts.agent import CompactionProgress, Event, TurnEnded
-from ohmo.contracts.hooks import OWN_FILE, Hooked, HookWord, Spoken
+from ohmo.contracts.hooks import OWN_FILE, About, Hooked, HookWord, Spoken
 from ohmo.contracts.trust import Candidate
 from ohmo.hooks.acting import Acting
 from ohmo.hooks.answer import Said, read
@@ -61,7 +61,8 @@ async def say(acting: Acting, hook: Hook, what: Hooked) -> Said:
 
 class HookDesk:
     """``present``: where a thread is now. ``redact`` takes secrets out of what stands in the
-    log and on cards. ``kept``: the folder of what was let go on, a file for each call."""
+    log and on cards. ``kept``: the folder of what was let go on, a file for each call. ``about``
+    reads their ``if``."""
 
     def __init__(
         self,
@@ -70,7 +71,9 @@ class HookDesk:
         present: Find,
         redact: Callable[[str], str],
         kept: Path,
+        about: About,
     ) -> None:
+        self._about = about
         self._kept = kept
         self._files = files
         self._acting = acting
@@ -110,7 +113,7 @@ class HookDesk:
         call = what.call
         for hook in hooks:
             what = replace(what, call=call)
-            if not concerns(hook, what):
+            if not concerns(hook, what, self._about):
                 continue
             said = await say(self._acting, hook, what)
             self._tell(hook, said)
@@ -162,7 +165,7 @@ class HookDesk:
 
     async def _concerned(self, what: Hooked) -> list[Hook]:
         standing = await self._files.of(what.cwd)
-        return [hook for hook in standing.hooks if concerns(hook, what)]
+        return [hook for hook in standing.hooks if concerns(hook, what, self._about)]
 
     async def _heard(self, what: Hooked, hooks: Sequence[Hook]) -> Sequence[Spoken]:
         """Of those that are waited for: all at once; what they say is in the order of their

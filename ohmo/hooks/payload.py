@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ohmo.contracts.hooks import Hooked
+from ohmo.contracts.hooks import About, Hooked
 from ohmo.hooks.hook import Hook, Program
-from ohmo.hooks.matching import fits, names
+from ohmo.hooks.matching import names
 
 _MODES = {"default": "default", "plan": "plan", "full_auto": "bypassPermissions"}
 _FILES = ("file_path", "notebook_path", "path")
@@ -18,15 +18,17 @@ _PLACES = re.compile(r"\{(tool_name|args|result)\}|\$ARGUMENTS")
 _LONG = 20_000  # characters of one place of a prompt
 
 
-def concerns(hook: Hook, what: Hooked) -> bool:
-    """Whether the hook wants to hear of it."""
+def concerns(hook: Hook, what: Hooked, about: About) -> bool:
+    """Whether the hook wants to hear of it; ``about`` is asked for its ``if``."""
     if what.event not in hook.events:
         return False
     if what.call is None:
         if what.event in ("turn_end", "subagent_end"):
             return hook.dialect != "claude" or what.detail == "answered"
         return names(hook.tools, what.detail)
-    if not names(hook.tools, what.call.name) or not fits(hook.condition, what.call):
+    if not names(hook.tools, what.call.name):
+        return False
+    if hook.condition and not about(hook.condition, what.call, what.cwd):
         return False
     if isinstance(hook.action, Program) and hook.action.placed and not file_of(what):
         return False

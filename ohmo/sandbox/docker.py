@@ -15,10 +15,11 @@ import importlib.util
 import json
 import os
 import re
-import resource
 import secrets
+import shutil
 import socket
 import sys
+import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
@@ -28,9 +29,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from channels.record import record
 from ohmo.contracts.sandbox import Cage, Launch
 from ohmo.processes.keeper import COLUMNS, ROWS
-from ohmo.sandbox.docker_calls import profile
 from ohmo.sandbox.docker_exec import ask, code_of, pieces, prepared, started
-from ohmo.sandbox.limits import limits, temporary
+from ohmo.sandbox.docker_settings import profile, settings
+from ohmo.sandbox.limits import temporary
 from ohmo.sandbox.places import Way, kept, mounts
 from ohmo.sandbox.walls import SYSTEM, SYSTEM_STATE
 
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 IMAGE = "ohmo-sandbox"
 _IDLE = 300.0  # seconds that a container waits for the next command of its cage
 _SPARE = 8  # of them at most
-_NOBODY = "65534:65534"  # of the first process: no command may touch its input
 _ROOT = str(Path(__file__).parents[2])
 _BOOT = (
     "import sys; sys.path.append(sys.argv[1]); from ohmo.sandbox.docker_exec import main; main()"
@@ -121,11 +121,12 @@ class _Plan:
 
 
 class _Box:
-    """A container. ``life``: the connection without which it ends."""
+    """A container. ``life``: the connection without which it ends. ``door``: of ``Launch``."""
 
-    def __init__(self, key: str, name: str, life: socket.socket) -> None:
+    def __init__(self, key: str, name: str, life: socket.socket, door: Path | None) -> None:
         self.key = key
         self.name = name
+        self.door = door
         self._life = life
         self.swept: asyncio.Future[bool] | None = None
 
@@ -142,6 +143,8 @@ class _Box:
         with suppress(OSError):
             self._life.shutdown(socket.SHUT_RDWR)
         self._life.close()
+        if self.door is not None:
+            shutil.rmtree(self.door, ignore_errors=True)
 
 
 class Docker:
@@ -153,6 +156,7 @@ class Docker:
     def __init__(self, image: str, house: str, engine: str) -> None:
         self._image = image
         self._root = Path(house)
+        self._doors = self._root / "run" / "doors"
         self._house = hashlib.sha256(house.encode()).hexdigest()[:16]
         self._engine = _socket(engine)
         self._client: docker.DockerClient | None = None
@@ -175,7 +179,7 @@ class Docker:
             words = (*client, plan.user, str(cwd), *inside, *plan.checked, "--", too_much, *argv)
             env = temporary("/tmp")  # noqa: S108 - the container's own
             try:
-                yield Launch(words, (env_fd,), env=env, within=env_fd)
+                yield Launch(words, (env_fd,), env=env, within=env_fd, door=box.door)
             finally:
                 os.close(env_fd)
         finally:
@@ -241,6 +245,9 @@ class Docker:
                 if not Path("/proc", labels.get("ohmo.pid", "none")).exists():
                     with suppress(DockerException):
                         left.remove(force=True)
+            for door in self._doors.iterdir() if self._doors.is_dir() else ():
+                if not Path("/proc", door.name.partition("-")[0]).exists():
+                    shutil.rmtree(door, ignore_errors=True)
             self._filter = self._filter_for(client)
         except (DockerException, OSError) as error:
             raise OSError(f"the engine at {self._engine} does not answer: {error}") from None
@@ -263,21 +270,24 @@ class Docker:
 
         name = f"ohmo-sandbox-{plan.key[:12]}-{secrets.token_hex(3)}"
         labels = {"ohmo.house": self._house, "ohmo.pid": str(os.getpid())}
-        try:
-            made: Any = client.containers.create(
-                self._image,
-                name=name,
-                labels=labels,
-                **_settings(plan, self._filter, podman=self._podman),
-            )
-            target = f"/containers/{made.id}/attach?stream=1&stdin=1"
-            status, rest, life = ask(self._engine, "POST", target)
-            if status not in (101, 200):
+
+        def remove() -> None:
+            with suppress(DockerException):  # what did not start is gone by itself
                 made.remove(force=True)
-                raise OSError(rest.decode("utf-8", "replace"))
-            box = _Box(plan.key, name, life)
+
+        try:
             with ExitStack() as held:
-                held.callback(made.remove, force=True)
+                door = self._door(held) if plan.cage.network == "names" else None
+                more = (plan.cage, plan.mounts, door, self._filter)
+                made: Any = client.containers.create(
+                    self._image, name=name, labels=labels, **settings(*more, podman=self._podman)
+                )
+                held.callback(remove)
+                target = f"/containers/{made.id}/attach?stream=1&stdin=1"
+                status, rest, life = ask(self._engine, "POST", target)
+                if status not in (101, 200):
+                    raise OSError(rest.decode("utf-8", "replace"))
+                box = _Box(plan.key, name, life, door)
                 held.callback(box.close)
                 made.start()
                 held.pop_all()
@@ -289,6 +299,15 @@ class Docker:
             told = getattr(error, "explanation", None) or error
             raise OSError(f"no container: {str(told).strip()[:500]}") from None
         return box
+
+    def _door(self, held: ExitStack) -> Path:
+        """A folder for one container: in a common one, a command could be before another at its
+        door. Whose process is dead tells its name."""
+        self._doors.mkdir(mode=0o700, parents=True, exist_ok=True)
+        door = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=self._doors))
+        held.callback(shutil.rmtree, door, ignore_errors=True)
+        door.chmod(0o711)  # whoever the container runs as
+        return door
 
 
 def _planned(cage: Cage) -> _Plan:
@@ -338,54 +357,3 @@ def _user(cage: Cage) -> str:
         return f"{os.geteuid()}:{os.getegid()}"
     look = cage.write[0].stat()
     return f"{look.st_uid}:{look.st_gid}"
-
-
-def _settings(plan: _Plan, calls: str, *, podman: bool) -> dict[str, Any]:
-    """Of containers.create of the SDK. ``calls``: the filter of system calls. Every limit of
-    processes is named: engines without CAP_SYS_RESOURCE fail at their own defaults."""
-    from docker.types import Mount, Ulimit
-
-    cage = plan.cage
-    bounds = {**cast("dict[str, int]", limits(cage)["rlimits"]), "NOFILE": 2048}
-    ulimits: list[Ulimit] = []
-    for name, value in bounds.items():
-        hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
-        most = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        soft = min(most, 1024) if name == "NOFILE" else most
-        ulimits.append(Ulimit(name=name.lower(), soft=soft, hard=most))
-    places: list[Mount] = []
-    room = max(1 << 20, cage.memory // 4)
-    own = {"/tmp": f"rw,exec,nosuid,nodev,mode=1777,size={room}"}  # noqa: S108
-    for way, path in plan.mounts:
-        at = str(path)
-        if way != "hide":
-            places.append(Mount(at, at, type="bind", read_only=way == "read"))
-        elif path.is_dir() and podman:
-            own[at] = "ro,notmpcopyup,nosuid,nodev,noexec,size=4096"
-        elif path.is_dir():
-            places.append(Mount(at, None, type="tmpfs", read_only=True, tmpfs_size=4096))
-        else:
-            places.append(Mount(at, os.devnull, type="bind", read_only=True))
-    return {
-        "command": ["/bin/bash", "--norc", "--noprofile", "-c", "read -r _"],
-        "entrypoint": [],
-        "stdin_open": True,
-        "detach": False,  # with the end of its input it ends
-        "auto_remove": True,
-        "user": _NOBODY,
-        "working_dir": "/",
-        "hostname": "sandbox",
-        "read_only": True,
-        "cap_drop": ["ALL"],
-        "security_opt": ["no-new-privileges", f"seccomp={calls}"],
-        "network_mode": "none" if cage.network == "off" else "bridge",
-        "ipc_mode": "private",
-        "mem_limit": cage.memory,
-        "memswap_limit": cage.memory,
-        "nano_cpus": int(min(cage.cpus, os.cpu_count() or 1) * 1e9),
-        "pids_limit": cage.pids + 4,  # its first process, the shell around, who ends the others
-        "ulimits": ulimits,
-        "mounts": places,
-        "tmpfs": own,
-        "shm_size": room,
-    }

@@ -1,6 +1,7 @@
 """Run in a cage that knows names by ``python -I -S -c``, before the command: what the proxy listens
-at is made here, because nobody outside can, and sent out over the descriptor named first; then this
-becomes the command."""
+at is made here, because nobody outside can, and sent out over the descriptor named first, or to the
+socket whose path that is; then this becomes the command. By the image's own Python in a container:
+from 3.9 on."""
 
 import os
 import sys
@@ -24,7 +25,11 @@ def main() -> None:
     listener.listen(64)
     address = f"http://127.0.0.1:{listener.getsockname()[1]}"
     number = listener.fileno().to_bytes(4, sys.byteorder)
-    way = socket.socket(fileno=int(door))
+    if door.startswith("/"):
+        way = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        way.connect(door)
+    else:
+        way = socket.socket(fileno=int(door))
     way.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, number)])
     way.close()
     listener.close()

@@ -13,15 +13,20 @@ import tempfile
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from ohmo.contracts.messages import Json
 from ohmo.contracts.sandbox import Cage, Sandbox
-from ohmo.processes.job import Command, ProcessRunner
+from ohmo.processes.job import Command, JobEnded, ProcessRunner
 from ohmo.sandbox import bubblewrap, docker, landlock, sandbox_exec, seccomp
 from ohmo.sandbox.walls import CageSettings
 
 _MAC = sys.platform == "darwin"
 _SECONDS = 20.0
+_NAMELESS = {
+    "landlock": "Landlock knows ports and no addresses",
+    "sandbox-exec": "its profiles know no addresses but this machine's",
+}
 _TEXT = Path(__file__).with_name("attempts.py")
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 _SWITCHES = (
@@ -63,9 +68,23 @@ def backends(settings: CageSettings, path: str, scratch: Path) -> tuple[list[San
     return found, why
 
 
-async def holds(sandbox: Sandbox, cage: Cage) -> tuple[str, int]:
+async def nameless(sandbox: Sandbox, cage: Cage) -> str:
+    """Why names of the network cannot be told apart in it; "": they can. What leads into a
+    container depends on engine and image, so there it is tried."""
+    if sandbox.name != "docker":
+        return _NAMELESS.get(sandbox.name, "")
+    try:
+        return (await holds(sandbox, cage, "names"))[0]
+    except OSError as error:
+        return str(error)
+
+
+async def holds(
+    sandbox: Sandbox, cage: Cage, network: Literal["off", "names"] = "off"
+) -> tuple[str, int]:
     """One line about what it lets through, or why it does not start, "" when it holds; and how many
-    ways out were tried. ``cage``: as commands get it, without network. Raises TimeoutError."""
+    ways out were tried. ``cage``: as commands get it; ``network``: with no name open. Raises
+    TimeoutError."""
     with ExitStack() as held:
         top = _ground(held)
         own, outside = top / "own", top / "outside"
@@ -88,10 +107,11 @@ async def holds(sandbox: Sandbox, cage: Cage) -> tuple[str, int]:
             "terminal": _terminal(held),
             "pid": os.getpid(),
             "calls": {} if _MAC else dict(seccomp.numbers()),
+            "names": network == "names",
         }
         python = _real(sys.executable)
         here = tuple({python, _real(sys.base_prefix)})
-        inner = replace(cage, read=(*cage.read, *here), write=(*cage.write, own), network="off")
+        inner = replace(cage, read=(*cage.read, *here), write=(*cage.write, own), network=network)
         text = await asyncio.to_thread(_TEXT.read_text, encoding="utf-8")
         program = "python3" if sandbox.name == "docker" else str(python)
         command = Command(
@@ -110,11 +130,16 @@ async def holds(sandbox: Sandbox, cage: Cage) -> tuple[str, int]:
             raise TimeoutError(f"it did not end within {_SECONDS:.0f} s")
         if (top / "outside.new").exists():
             return "it lets through: write outside", 0
+    return _judged(ended)
+
+
+def _judged(ended: JobEnded) -> tuple[str, int]:
+    """What ``ohmo.sandbox.attempts`` told, as ``holds`` says it."""
     try:
         told = json.loads(ended.output.out.head)
-        if told["works"] and not told["succeeded"]:
-            return "", int(told["tried"])
-        return "it lets through: " + ", ".join(told["succeeded"]), int(told["tried"])
+        through = f"it lets through: {', '.join(told['succeeded'])}" if told["succeeded"] else ""
+        fails = "" if told["works"] else "what should work in it does not"
+        return through or fails, int(told["tried"])
     except (ValueError, KeyError, TypeError):
         lines = ended.output.err.head.decode("utf-8", "replace").strip().splitlines()
         why = lines[-1] if lines else ended.reason or ended.code

@@ -9,19 +9,27 @@ import os
 import re
 import socket
 import stat
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, suppress
 from dataclasses import replace
+from functools import cache, partial
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from pathlib import Path
 
 from channels.record import record
-from ohmo.contracts.sandbox import Names
+from ohmo.contracts.sandbox import Backend, Cage, Launch, Names, Sandbox
 from ohmo.shell.hosts import endpoint, is_local, written
 
 Ip = IPv4Address | IPv6Address
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 """Host and port to IP addresses as text. Raises OSError."""
 
+Coming = Callable[[], Awaitable[socket.socket | None]]
+
+#: Where a container finds the socket to which it sends what it listens at.
+DOOR = "/run/ohmo/door"
+_PYTHON = "/usr/bin/python3"  # of an image: what a PATH names may be the person's and not run there
 _HEAD = 8 * 1024  # bytes of a request before its body
 _CHUNK = 64 * 1024
 _MOST = 64  # connections of one cage at a time
@@ -78,6 +86,47 @@ def _within(host: str, domain: str) -> bool:
     return domain == "." or host == domain.removeprefix(".") or host.endswith(domain)
 
 
+class Named:
+    """A backend, and where a cage knows names the way to them. ``proxy``: None: there is none."""
+
+    def __init__(self, sandbox: Sandbox, proxy: Proxy | None) -> None:
+        self._sandbox = sandbox
+        self._proxy = proxy
+
+    @property
+    def name(self) -> Backend:
+        return self._sandbox.name
+
+    @asynccontextmanager
+    async def launch(self, argv: tuple[str, ...], cwd: Path, cage: Cage) -> AsyncGenerator[Launch]:
+        """Raises OSError."""
+        async with AsyncExitStack() as held:
+            proxy = self._proxy if cage.network == "names" else None
+            fds: tuple[int, ...] = ()
+            if proxy is not None and self.name == "docker":
+                argv = (*_entry(DOOR, cage.names), *argv)
+            elif proxy is not None:
+                fds = (await held.enter_async_context(proxy.door(cage.names)),)
+                argv = (*_entry(str(fds[0]), cage.names), *argv)
+            launch = await held.enter_async_context(self._sandbox.launch(argv, cwd, cage))
+            if proxy is not None and launch.door is not None:
+                await held.enter_async_context(proxy.door_in(launch.door, cage.names))
+            yield replace(launch, fds=(*launch.fds, *fds))
+
+
+@cache
+def _text() -> str:
+    return Path(__file__).with_name("entry.py").read_text(encoding="utf-8")
+
+
+def _entry(door: str, names: Names) -> tuple[str, ...]:
+    """What runs before the command, and becomes it."""
+    named = [found[0] for name in names.opened if (found := endpoint(name)) is not None]
+    outward = "outside" if any(map(is_local, named)) else "inside"
+    python = _PYTHON if door == DOOR else os.path.realpath(sys.executable)
+    return (python, "-I", "-S", "-c", _text(), door, outward)
+
+
 class Proxy:
     """``reachable``: whether an address is public and not this machine's."""
 
@@ -90,20 +139,33 @@ class Proxy:
     async def door(self, names: Names) -> AsyncGenerator[int]:
         """The end of a pair of sockets over which the cage sends what it listens at, before
         anything of the command runs; open until it is left."""
-        names = replace(names, refused=_told_once(names.refused))
         here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        here.setblocking(False)
-        serving = asyncio.create_task(self._serve(here, names), name="sandbox-proxy")
+        with here, there:
+            here.setblocking(False)
+            async with self._serving(partial(_received, here), names):
+                yield there.fileno()
+
+    @asynccontextmanager
+    async def door_in(self, folder: Path, names: Names) -> AsyncGenerator[None]:
+        """The same, where no descriptor gets into the cage: a socket in a folder that nobody else
+        sees. Who comes first is whom the cage begins with; nobody comes after. Raises OSError."""
+        with ExitStack() as held:
+            here, gone = _bound(folder, held)
+            async with self._serving(partial(_first, here, gone), names):
+                yield
+
+    @asynccontextmanager
+    async def _serving(self, coming: Coming, names: Names) -> AsyncGenerator[None]:
+        names = replace(names, refused=_told_once(names.refused))
+        serving = asyncio.create_task(self._serve(coming, names), name="sandbox-proxy")
         try:
-            yield there.fileno()
+            yield
         finally:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
-            there.close()
-            here.close()
 
-    async def _serve(self, here: socket.socket, names: Names) -> None:
-        listener = await _received(here)
+    async def _serve(self, coming: Coming, names: Names) -> None:
+        listener = await coming()
         if listener is None:
             return
         running: set[asyncio.Task[None]] = set()
@@ -227,6 +289,31 @@ def _listens_here(port: int) -> bool:
 
 def _listens(sock: socket.socket) -> bool:
     return sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
+
+
+def _bound(folder: Path, held: ExitStack) -> tuple[socket.socket, Callable[[], None]]:
+    """A socket that listens in there, and what takes its name away. Raises OSError."""
+    # A path of a socket has at most 107 bytes, unix(7).
+    at = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    held.callback(os.close, at)
+    here = held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+    here.setblocking(False)
+    path = Path(f"/proc/self/fd/{at}", Path(DOOR).name)
+    gone = partial(path.unlink, missing_ok=True)
+    here.bind(str(path))
+    held.callback(gone)
+    path.chmod(0o666)  # whoever a container runs as
+    here.listen(1)
+    return here, gone
+
+
+async def _first(here: socket.socket, gone: Callable[[], None]) -> socket.socket | None:
+    """What the first who comes sends; then it is there no longer."""
+    way, _ = await asyncio.get_running_loop().sock_accept(here)
+    here.close()
+    gone()
+    with way:
+        return await _received(way)
 
 
 async def _received(here: socket.socket) -> socket.socket | None:

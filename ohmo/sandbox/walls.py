@@ -6,7 +6,6 @@ import asyncio
 import math
 import os
 import shutil
-import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,12 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from channels.record import record
-from ohmo.contracts.sandbox import Backend, Cage, Launch, Names, Sandbox, network_of
+from ohmo.contracts.sandbox import Backend, Cage, Launch, Names, Sandbox
 from ohmo.contracts.tool import Opened
 from ohmo.discovery import load
 from ohmo.sandbox.places import Hiding
-from ohmo.sandbox.proxy import Proxy
-from ohmo.shell.hosts import endpoint, is_local
+from ohmo.sandbox.proxy import Named, Proxy
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -77,13 +75,25 @@ class CageSettings:
 class Standing:
     """Which backend holds. ``why``: one line for each that does not. ``fell``: one was wanted and
     none holds. ``tried``: ways out of it that were tried and led nowhere. ``late``: a trial took
-    too long, so it is no last word."""
+    too long, so it is no last word. ``nameless``: why names of the network cannot be told apart in
+    it; "": they can."""
 
     backend: Backend
     why: tuple[str, ...] = ()
     fell: bool = False
     tried: int = 0
     late: bool = False
+    nameless: str = ""
+
+    @property
+    def note(self) -> str:
+        """What people have to know of the network in it."""
+        if not self.nameless:
+            return ""
+        return (
+            f"; it cannot tell names of the network apart ({self.nameless}): your yes to one is a"
+            " yes to all of it"
+        )
 
     def lacking(self, *, wanted: bool) -> str:
         """What people have to be told; "": nothing. ``wanted``: the preset ``full`` rests on it."""
@@ -100,7 +110,7 @@ class Standing:
         """One line for people."""
         if self.backend != "none":
             rest = "".join(f"; not {each}" for each in self.why)
-            how = f"{self.tried} ways out of it lead nowhere{network_of(self.backend)}"
+            how = f"{self.tried} ways out of it lead nowhere{self.note}"
             return f"sandbox: {self.backend}, {how}{rest}"
         if not self.fell:
             why = "; ".join(self.why) or "as sandbox.backend says"
@@ -126,7 +136,7 @@ class Walls:
         self._hiding = Hiding(settings.absolute, settings.anywhere)
         self._system = tuple(map(Path, filter(os.path.lexists, (*SYSTEM, *SYSTEM_STATE))))
         self._finding: asyncio.Task[Standing] | None = None
-        self._sandbox: Sandbox | None = None
+        self._sandbox: Named | None = None
         self._standing: Standing | None = None
         self._trials = 0
         self._due = 0.0  # of the next trial
@@ -149,7 +159,7 @@ class Walls:
     def tells_names(self) -> bool:
         """Whether what is allowed the network may be given a part of it; not where that is not
         known."""
-        return self._standing is not None and self._standing.backend == "bubblewrap"
+        return self.holds and self._standing is not None and not self._standing.nameless
 
     @property
     def known(self) -> Standing | None:
@@ -161,11 +171,11 @@ class Walls:
         """Whether it is known that one does."""
         return self._standing is not None and self._standing.backend != "none"
 
-    def told(self, *, wanted: bool) -> tuple[str, str]:
-        """The backend, "" while it is not known; ``Standing.lacking``."""
+    def told(self, *, wanted: bool) -> tuple[str, str, str]:
+        """The backend, "" while it is not known; ``Standing.note``; ``Standing.lacking``."""
         if (standing := self._standing) is None:
-            return "", ""
-        return standing.backend, standing.lacking(wanted=wanted)
+            return "", "", ""
+        return standing.backend, standing.note, standing.lacking(wanted=wanted)
 
     async def begin(self) -> None:
         """With the daemon, whose last life may have left temporary files."""
@@ -265,13 +275,8 @@ class Walls:
         if self._sandbox is None:
             raise OSError("there is no sandbox")
         async with AsyncExitStack() as held:
-            fds: tuple[int, ...] = ()
-            if cage.network == "names" and self._proxy is not None:
-                fds = (await held.enter_async_context(self._proxy.door(cage.names)),)
-                argv = (*await asyncio.to_thread(_entry, fds[0], cage.names), *argv)
             launch = await held.enter_async_context(self._sandbox.launch(argv, cwd, cage))
-            env = {**launch.env, "PATH": self._path(cage)}
-            yield replace(launch, env=env, fds=(*launch.fds, *fds))
+            yield replace(launch, env={**launch.env, "PATH": self._path(cage)})
 
     def _path(self, cage: Cage) -> str:
         """Without folders that are not there: a shell stops at a program it may not open."""
@@ -323,6 +328,9 @@ class Walls:
             "Callable[[Sandbox, Cage], Awaitable[tuple[str, int]]]",
             load("ohmo.sandbox.probing:holds"),
         )
+        nameless = cast(
+            "Callable[[Sandbox, Cage], Awaitable[str]]", load("ohmo.sandbox.probing:nameless")
+        )
         cage = await asyncio.to_thread(self.planned, settings.workspace)
         # Not what commands may write to: a bwrap from there would be theirs.
         folders = filter(os.path.isabs, settings.path.split(":"))
@@ -336,18 +344,11 @@ class Walls:
                 late = late or isinstance(error, TimeoutError)
                 problem, tried = f"it cannot be tried: {error}", 0
             if not problem:
-                self._sandbox = sandbox
-                return Standing(sandbox.name, tuple(why), tried=tried)
+                self._sandbox = named = Named(sandbox, self._proxy)
+                why_not = await nameless(named, cage)
+                return Standing(sandbox.name, tuple(why), tried=tried, nameless=why_not)
             why.append(f"{sandbox.name}: {problem}")
         return Standing("none", tuple(why), fell=True, late=late)
-
-
-def _entry(door: int, names: Names) -> tuple[str, ...]:
-    """What runs before the command, and becomes it."""
-    text = Path(__file__).with_name("entry.py").read_text(encoding="utf-8")
-    named = [found[0] for name in names.opened if (found := endpoint(name)) is not None]
-    outward = "outside" if any(map(is_local, named)) else "inside"
-    return (str(_real(Path(sys.executable))), "-I", "-S", "-c", text, str(door), outward)
 
 
 def _real(path: Path) -> Path:

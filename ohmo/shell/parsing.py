@@ -4,6 +4,7 @@ may forbid or ask; it frees nothing."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 from functools import lru_cache
@@ -17,7 +18,7 @@ from ohmo.shell.patterns import ANY, known, word_set
 from ohmo.shell.plain import NotPlain, read_plain
 from ohmo.shell.scope import MOST, Scope, assigned_below, changes_folder, output_of, run_builtin
 from ohmo.shell.script import Redirect, Script, Simple
-from ohmo.shell.words import PRIVATE, TooSlow, Words, parsed
+from ohmo.shell.words import PRIVATE, Misread, TooSlow, Words, parsed
 from ohmo.shell.wrappers import inner_commands
 
 _MOST_DEPTH = 15  # commands inside commands
@@ -34,6 +35,18 @@ _LOOPS = word_set(
 _VALUES = word_set(
     """word variable_name number string raw_string concatenation simple_expansion expansion"""
 )
+_PIECES = word_set(
+    """word string raw_string ansi_c_string translated_string concatenation simple_expansion
+        expansion command_substitution process_substitution number brace_expression
+        arithmetic_expansion command_name $"""
+)
+_ENDING = _PIECES | word_set("file_redirect herestring_redirect variable_assignment")
+_BLANKS = re.compile(r"[^\S \t\n]")  # for the grammar, and for bash letters
+_COMMENTED = re.compile(rb"(?:^|[;&|()<>`]|(?<!\\)[ \t\n])$")  # before a comment
+_DELIMITER = re.compile(rb"\\?[\w.-]+|'[\w .-]+'|\"[\w .-]+\"")
+_JOINS = re.compile(rb"\\|\$\"")
+_BROKEN = re.compile(rb"\s")  # how no word begins
+_APART = re.compile(rb"\\|\n")  # what stands between no two words of a command
 _SHORT = 4000  # characters
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -82,6 +95,7 @@ class _Reader:
         self._cwd = cwd
         self._words = Words(self._substitution)
         self._depth = 0
+        self._source = b""
 
     def add(self, simple: Simple) -> None:
         """A command of a plain line, and what it runs."""
@@ -98,20 +112,27 @@ class _Reader:
             self.unclear = "commands inside commands too deep"
             return
         self._depth += 1
+        around = self._source
         try:
-            root = parsed(_VARIABLE.sub(r"${\1}", text.replace("\\\n", "")))
-            if root.has_error:
+            source = _VARIABLE.sub(r"${\1}", text)
+            root = parsed(source)
+            self._source = root.text or b""
+            if root.has_error or _BLANKS.search(source) or _false_comment(root):
                 self.unclear = self.unclear or "the shell grammar cannot read it"
             self._node(root, scope or Scope(self._home, (self._cwd,)), _Around())
         except TooSlow:
             self.unclear = "the shell grammar takes too long to read it"
+        except Misread:
+            self.unclear = self.unclear or "the shell grammar cannot read it"
         except RecursionError:
             self.unclear = "nested too deep"
         finally:
             self._depth -= 1
+            self._source = around
 
     def _node(self, node: Node, scope: Scope, around: _Around) -> None:
         kind = node.type
+        self._whole(node)
         if kind == "command":
             self._command(node, scope, around)
         elif kind == "redirected_statement":
@@ -132,6 +153,20 @@ class _Reader:
                 self._node(child, inside, around)
         else:
             self._rarer_node(node, scope, around)
+
+    def _whole(self, node: Node) -> None:
+        """The grammar takes ``'a'\\b``, ``'a'\\ b`` and ``$"a"b`` for two words, and a line that
+        begins with a backslash for a word of the one before."""
+        if not _JOINS.search(node.text or b""):
+            return
+        words = [child for child in node.children if child.type == "word"]
+        cut = any(_BROKEN.match(word.text or b"") for word in words)
+        for one, other in itertools.pairwise(node.children):
+            between = self._source[one.end_byte : other.start_byte].replace(b"\\\n", b"")
+            touches = one.type in _ENDING and not between
+            cut = cut or (other.type in _PIECES and (touches or _APART.search(between) is not None))
+        if cut:
+            self.unclear = self.unclear or "the shell grammar cuts its words elsewhere than bash"
 
     def _rarer_node(self, node: Node, scope: Scope, around: _Around) -> None:
         kind = node.type
@@ -253,6 +288,7 @@ class _Reader:
             self._node(node_after, scope, replace(around, stdin="pipe"))
 
     def _file_redirect(self, node: Node, scope: Scope, extra: list[Node]) -> list[Redirect]:
+        self._whole(node)
         operator = next((child.type for child in node.children if not child.is_named), ">")
         targets = node.children_by_field_name("destination")
         extra += targets[1:]  # the grammar takes arguments after a redirection for targets
@@ -267,6 +303,7 @@ class _Reader:
 
     def _herestring(self, node: Node, scope: Scope) -> str | None:
         """The text when it is known."""
+        self._whole(node)
         values: list[str] = []
         for part in node.named_children:
             values += self._words.single(part, scope)
@@ -274,20 +311,30 @@ class _Reader:
 
     def _heredoc(self, node: Node, scope: Scope) -> str | None:
         """The text when it is the same whatever happens; None when an expansion is in it."""
-        body = next((child for child in node.named_children if child.type == "heredoc_body"), None)
+        parts = {child.type: child for child in node.named_children}
+        start, end, body = (parts.get(f"heredoc_{part}") for part in ("start", "end", "body"))
+        word = (start.text if start is not None else None) or b""
+        if end is None or not _DELIMITER.fullmatch(word) or not self._ends(word, end, body):
+            self.unclear = "the shell grammar ends a here-document elsewhere than bash"
         if body is None:
             return None
         self._words.visit(body, scope)
-        start = next(
-            (child for child in node.named_children if child.type == "heredoc_start"), None
-        )
-        quoted = start is not None and re.search(rb"['\"\\]", start.text or b"") is not None
+        quoted = re.search(rb"['\"\\]", word) is not None
         text = (body.text or b"").decode("utf-8", "replace")
         if not quoted and "`" in text:
             self.unclear = (
                 self.unclear or "the shell grammar reads no backquotes in a here-document"
             )
         return text if quoted or not re.search(r"[$`\\]", text) else None
+
+    def _ends(self, word: bytes, end: Node, body: Node | None) -> bool:
+        """Whether bash ends the here-document there: the first line that is its word."""
+        line = self._source.rfind(b"\n", 0, end.start_byte) + 1
+        before, after = self._source[line : end.start_byte], self._source[end.end_byte :]
+        lines = (body.text or b"" if body is not None else b"").split(b"\n")
+        earlier = word.strip(b"'\"\\") in (line.strip(b"\t") for line in lines)
+        ends = not after or after.startswith(b"\n")
+        return ends and not before.strip(b"\t") and not earlier
 
     def _command(
         self, node: Node, scope: Scope, around: _Around, extra: list[Node] | None = None
@@ -303,6 +350,7 @@ class _Reader:
             if kind in ("word", "command_name", "string", "number"):
                 words += self._words.fields(child, scope)
             elif kind == "variable_assignment":
+                self._whole(child)
                 name = self._assigned_name(child)
                 assigned.append(name)
                 self._words.visit(child, scope)
@@ -390,3 +438,16 @@ def _read(command: str, home: str, cwd: str) -> tuple[tuple[Simple, ...], str]:
 
 _by_grammar = lru_cache(maxsize=256)(_read)
 _long_by_grammar = lru_cache(maxsize=4)(_read)  # one may come to many megabytes
+
+
+def _false_comment(root: Node) -> bool:
+    """Whether the grammar takes for a comment what bash takes for a word."""
+    source = root.text or b""
+    nodes = [root] if b"#" in source else []
+    while nodes:
+        node = nodes.pop()
+        before = source[max(0, node.start_byte - 2) : node.start_byte]
+        if node.type == "comment" and _COMMENTED.search(before) is None:
+            return True
+        nodes += node.children
+    return False

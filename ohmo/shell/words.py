@@ -26,6 +26,10 @@ class TooSlow(Exception):
     """The grammar would need too long for this text."""
 
 
+class Misread(Exception):
+    """The grammar takes for a word what is none."""
+
+
 def parsed(source: str) -> Node:
     """The syntax tree. Raises TooSlow: some texts make the parser try again and again."""
     data = source.encode("utf-8", "surrogatepass")
@@ -56,6 +60,7 @@ PRIVATE = re.compile("[\ue000-\uf8ff]")
 _MARKS = {"*": SOME, "?": SOME, "[": _SET, "]": _TES, "{": _OPEN, ",": _COMMA, "}": _CLOSE}
 _LONGEST = 100_000  # characters of one word: what doubles itself stops here
 _PLAIN = re.compile(r"[A-Za-z0-9_./:%@+=-]*")
+_WORD = re.compile(r"(?:\\.|[^\s\\;|&()<>\"'`])*", re.DOTALL)  # outside quotes
 _RANGE = re.compile(r"[^\ue010\ue011\ue012]*\.\.[^\ue010\ue011\ue012]*")
 _ANSI = re.compile(
     r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL
@@ -208,7 +213,9 @@ def _product(parts: list[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _unquoted(text: str) -> str:
-    """Marks what the shell treats specially outside quotes."""
+    """Marks what the shell treats specially outside quotes. Raises Misread."""
+    if _WORD.fullmatch(text) is None:
+        raise Misread
     out: list[str] = []
     at = 0
     if text.startswith("~"):

@@ -17,6 +17,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from tests.dockerd import running
 from tests.faults.daemon import until
 from tests.journeys.at_keyboard import Keyboard, keyboard
 from tests.parts import skip_without, there
@@ -47,9 +48,10 @@ def result(asked: Asked) -> str:
 
 @asynccontextmanager
 async def with_a_site(
-    folder: Path, server: ModelServer, **permissions: Any
+    folder: Path, server: ModelServer, engine: str = "", **permissions: Any
 ) -> AsyncGenerator[tuple[Keyboard, list[str]]]:
-    """``NAME`` leads to a server of this machine, which keeps what it was asked."""
+    """``NAME`` leads to a server of this machine, which keeps what it was asked. ``engine``: of
+    containers, "": bubblewrap."""
     came: list[str] = []
 
     async def page(request: web.Request) -> web.Response:
@@ -61,12 +63,14 @@ async def with_a_site(
     library = folder / "rerouted.so"
     run_process("cc", "-shared", "-fPIC", "-o", library, REROUTED, "-ldl", code=0)
     rules = {"mode": "full_auto", **permissions}
+    walls = {"backend": "docker" if engine else "bubblewrap"}
     async with (
         TestServer(application) as site,
-        keyboard(folder, server, running=False, permissions=rules) as home,
+        keyboard(folder, server, running=False, permissions=rules, sandbox=walls) as home,
     ):
         rerouted = f"93.184.215.14:80={site.make_url('').port}"
-        home.daemon.environ.update({"LD_PRELOAD": str(library), "OHMO_REROUTED": rerouted})
+        environ = {"LD_PRELOAD": str(library), "OHMO_REROUTED": rerouted, "DOCKER_HOST": engine}
+        home.daemon.environ.update(environ)
         await home.daemon.start()
         yield home, came
 
@@ -120,6 +124,26 @@ async def test_a_name_is_asked_about_and_what_was_not_named_is_refused_until_it_
         assert line["person"]
         assert line["session"]
     assert came == [f"{NAME}/one", f"{NAME}/one"]
+
+
+@pytest.mark.needs("dockerd")
+@pytest.mark.xdist_group("dockerd")
+async def test_in_a_container_it_is_the_same(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    server = ModelServer([bash(f"curl -sS http://{NAME}/one; sh get.sh"), Turn(text="done")])
+    with running(tmp_path_factory.mktemp("engine")) as engine:
+        async with with_a_site(tmp_path, server, engine) as (home, came):
+            (home.work / "get.sh").write_text(f"curl -sS http://{OTHER}/two")
+            await home.daemon.call("POST", "/api/v1/messages", {"text": "go"})
+            card = await answered(home, server, "once", 2)
+            assert f"[with the network: {NAME}:80]" in card
+            status, examined = await home.ohmo("status"), await home.ohmo("doctor")
+    assert "hello" in result(server.asked[1])
+    assert f"nobody opened it to this command: {OTHER}:80; call it again" in result(server.asked[1])
+    assert came == [f"{NAME}/one"]
+    assert "sandbox: docker\n" in status.out
+    assert "cannot tell names" not in examined.out
 
 
 async def test_always_is_remembered_by_name_and_a_deny_rule_closes_it(tmp_path: Path) -> None:

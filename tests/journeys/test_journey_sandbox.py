@@ -124,7 +124,10 @@ async def test_with_every_rule_set_to_allow_nothing_gets_out(tmp_path: Path, bac
     assert not any(map(Path.exists, [*made, Path("/usr/made"), Path("/etc/made")]))
     assert (home.home / "config.yaml").read_text() == before
     assert (tmp_path / "notes.txt").read_text() == "secret"
-    together = "; it cannot tell names of the network apart: your yes to one is a yes to all of it"
+    together = (
+        "; it cannot tell names of the network apart (Landlock knows ports and no addresses):"
+        " your yes to one is a yes to all of it"
+    )
     assert f"sandbox: {backend}{together if backend == 'landlock' else ''}\n" in status.out
     assert (together in examined.out) == (backend == "landlock"), examined.out
 

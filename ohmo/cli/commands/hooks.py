@@ -140,6 +140,7 @@ async def _said(event: HookEvent, written: Mapping[str, Any]) -> list[dict[str, 
     from dataclasses import replace
 
     from ohmo.assembly.deps import finding_programs
+    from ohmo.assembly.hooks import about
     from ohmo.assembly.walls import walls_of
     from ohmo.cli.home_config import load_config, process_environment
     from ohmo.contracts.errors import ConfigError
@@ -170,9 +171,10 @@ async def _said(event: HookEvent, written: Mapping[str, Any]) -> list[dict[str, 
 
     walled = walls_of(config, environ, None, tell)
     acting = Acting(config.home.root / "spill" / "hooks", environ, None, walled.programs())
+    spoken_of = about(config, environ)
     rows: list[dict[str, Any]] = []
     for hook in (*(file.hooks if file is not None else ()), *packaged().hooks):
-        if not concerns(hook, what):
+        if not concerns(hook, what, spoken_of):
             continue
         said = await say(acting, hook, what)
         why = said.block or said.ask or said.context

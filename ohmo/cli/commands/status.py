@@ -19,7 +19,6 @@ from ohmo.cli.show import (
     print_rows,
 )
 from ohmo.contracts.messages import cost_words
-from ohmo.contracts.sandbox import network_of
 
 # Seconds: a probe has to say no before whoever probes gives it up (5 s in our manifests).
 PROBE = 4.0
@@ -55,8 +54,8 @@ def show_status(status: Mapping[str, Any]) -> None:
     named = provider if provider.startswith(model) else f"{model} ({provider})"
     click.echo(f"model: {named}")
     if status.get("sandbox"):  # an earlier daemon has none
-        backend = clean(status["sandbox"])
-        click.echo(f"sandbox: {backend}{network_of(backend)}")
+        note = status.get("sandbox_note")
+        click.echo(f"sandbox: {clean(status['sandbox'])}{clean(note) if note else ''}")
     messages = _counts(dict(status["inbox"]))
     click.echo(f"messages: {messages}; oldest waiting: {ago(status['oldest_waiting'])}")
     click.echo(f"answers: {_counts(dict(status['outbox']))}")

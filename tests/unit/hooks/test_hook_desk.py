@@ -33,6 +33,8 @@ from ohmo.hooks.desk import WAITING, HookDesk, Present, say
 from ohmo.hooks.files import HookFiles
 from ohmo.hooks.hook import Hook, Program
 from ohmo.hooks.project import hooks_in
+from ohmo.permissions.conditions import Conditions
+from ohmo.shell.parsing import Shell
 
 CALL = ToolCall("t.1", "Bash", {"command": "ls"}, "")
 
@@ -90,6 +92,7 @@ class Room:
             self._present,
             lambda text: text.replace("t0k", "[redacted]"),
             self.home / "state" / "hooks",
+            Conditions(Shell(self.home)),
         )
 
     def write(self, *hooks: dict[str, Any]) -> None:

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from ohmo.contracts.hooks import EVENTS
-from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.sandbox import Terms
 from ohmo.hooks.hook import Endpoint, Program, Prompt
-from ohmo.hooks.matching import fits, names
+from ohmo.hooks.matching import names
 from ohmo.hooks.project import Projects, hooks_in, read_file
 from ohmo.hooks.shapes import read
 
@@ -200,31 +199,6 @@ def test_the_older_shape_fills_a_file_as_one_word_and_never_into_a_shell() -> No
     assert not read(
         f"hooks:\n  - {{events: {json.dumps(lower)}, type: COMMAND, command: x}}\n", "hooks.yaml"
     ).broken
-
-
-@pytest.mark.parametrize(
-    ("condition", "line", "expected"),
-    [
-        ("Bash(git push *)", "git push origin", True),
-        ("Bash(git push *)", "cd x && FOO=1 git push origin", True),
-        ("Bash(git push *)", "git push", True),
-        ("Bash(git push *)", "git status", False),
-        ("Bash(git push *)", "echo $(git status)", True),
-        ("Bash(rm:*)", "rm -rf x", True),
-        ("Edit(*.ts)", "rm", False),
-        ("Bash", "anything", True),
-    ],
-)
-def test_a_condition_is_about_each_part_of_a_command(
-    condition: str, line: str, *, expected: bool
-) -> None:
-    assert fits(condition, ToolCall("c", "Bash", {"command": line}, "")) is expected
-
-
-def test_a_condition_is_about_the_file_of_a_tool() -> None:
-    call = ToolCall("c", "Edit", {"file_path": "src/a.ts"}, "")
-    assert fits("Edit(*.ts)", call)
-    assert not fits("Edit(*.py)", call)
 
 
 def test_the_examples_that_ship_can_be_read() -> None:

@@ -330,6 +330,31 @@ ORDINARY = """
 """.split()
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        *("echo hi\n\\", "echo \\\\\n", "echo hi # note \\\n", "echo 'b'\\ # ; ", "echo 1\\\n#c; "),
+        *("a=\\\n\n", "cat <<'E'\nfoo\\\nE\n", "echo x\v#c; ", "echo x\n[y]#c; ", "echo <\\  \n"),
+    ],
+)
+@pytest.mark.parametrize(
+    "command", ["tee AGENTS.md", "rm -f CLAUDE.md", "cp x .git/hooks/pre-push"]
+)
+def test_no_line_hides_the_one_that_writes_what_agents_obey(
+    house: House, before: str, command: str
+) -> None:
+    behind = "\nE" if "<<" in before else ""
+    ruling = house.bash(f"{before}{command}{behind}", "full_auto", allow=["Bash(echo *)"])
+    assert ruling.verdict != "allow", ruling
+
+
+@pytest.mark.parametrize(
+    "target", ["AGENT'S'\\.md", '"AGENTS"\\.md', '$"AGENTS".md', "AGEN\\\nTS.md"]
+)
+def test_a_target_is_found_however_its_word_is_written(house: House, target: str) -> None:
+    assert house.bash(f"echo x > {target}", "full_auto").verdict != "allow"
+
+
 @pytest.mark.parametrize("name", [*OF_PROGRAMS, *OF_AGENTS])
 @pytest.mark.parametrize("spelled", [str, str.upper, str.lower])
 def test_a_change_of_what_is_run_or_obeyed_asks_whatever_allows_it(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import random
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from ohmo.processes.job import Command, ProcessRunner, child_environment
-from ohmo.sandbox import docker, docker_calls
+from ohmo.sandbox import docker, docker_settings
 from ohmo.sandbox.seccomp import DENIED
 from tests.unit.sandbox.test_escapes import Ground
 
@@ -113,7 +115,8 @@ class TestReal:
         plan = docker._planned(cage)
         hooks.rename(away)
         hooks.symlink_to(ground.home / ".ssh")
-        backend = ground.walls._sandbox
+        assert ground.walls._sandbox is not None
+        backend = ground.walls._sandbox._sandbox
         assert isinstance(backend, docker.Docker)
         with pytest.raises(OSError, match="was exchanged"):
             await backend._box(plan)
@@ -184,7 +187,13 @@ asyncio.run(Ground(Path({str(tmp_path / "other")!r}), "docker", engine={engine!r
         for name, pid in (("left", "4194305"), ("of-another-command", str(os.getpid()))):
             labels = {"ohmo.house": backend._house, "ohmo.pid": pid}
             client.containers.create("ohmo-sandbox", "true", name=name, labels=labels)
+        doors = ground.root / "run/doors"
+        for name in ("4194305-left", f"{os.getpid()}-of-another-command"):
+            (doors / name).mkdir(parents=True)
+            (doors / name / "door").touch()
         await ground.walls.begin()
+        kept = [each.name for each in doors.iterdir() if (each / "door").exists()]
+        assert kept == [f"{os.getpid()}-of-another-command"]
         assert "left" not in containers(engine)
         assert "of-another-command" in containers(engine)
         client.api.remove_container("of-another-command")
@@ -203,6 +212,23 @@ asyncio.run(Ground(Path({str(tmp_path / "other")!r}), "docker", engine={engine!r
         assert why == "docker: there is no image elsewhere/none:1 (docker pull elsewhere/none:1)"
         assert await ground.walls.cage(ground.work) is None
 
+    async def test_why_a_container_does_not_start_is_said(
+        self, ground: Ground, engine: str
+    ) -> None:
+        """And not that it is gone, as it is by then."""
+        import docker as sdk
+
+        empty = io.BytesIO()
+        with tarfile.open(fileobj=empty, mode="w") as made:
+            made.addfile(tarfile.TarInfo("nothing"))
+        client = sdk.DockerClient(engine)
+        client.api.import_image_from_data(empty.getvalue(), "empty", "latest")
+        client.close()
+        ground.walls._settings = replace(ground.walls._settings, image="empty")
+        (why,) = (await ground.walls.standing()).why
+        assert "/bin/bash" in why
+        assert "No such container" not in why
+
 
 @pytest.mark.parametrize(
     ("engine", "words"),
@@ -219,20 +245,20 @@ async def test_why_there_is_none_is_one_line(tmp_path: Path, engine: str, words:
 
 
 def test_every_request_of_a_terminal_but_two_is_allowed() -> None:
-    masks = list(docker_calls._others(*docker_calls.TERMINAL))
+    masks = list(docker_settings._others(*docker_settings.TERMINAL))
 
     def allowed(number: int) -> bool:
         return any(number & mask == value for mask, value in masks)
 
     chance = random.Random(29)
-    near = [each ^ 1 << bit for each in docker_calls.TERMINAL for bit in range(32)]
+    near = [each ^ 1 << bit for each in docker_settings.TERMINAL for bit in range(32)]
     for number in (*near, *range(0x5400, 0x5500), *(chance.getrandbits(32) for _ in range(10_000))):
-        assert allowed(number) == (number not in docker_calls.TERMINAL), hex(number)
-    assert not any(map(allowed, docker_calls.TERMINAL))
+        assert allowed(number) == (number not in docker_settings.TERMINAL), hex(number)
+    assert not any(map(allowed, docker_settings.TERMINAL))
 
 
 def test_no_refused_call_is_among_those_that_containers_may_make() -> None:
-    named = docker_calls.ALLOWED.split()
+    named = docker_settings.ALLOWED.split()
     special = {*DENIED, "clone", "clone3", "socket", "ioctl"}
     assert not special & set(named)
     assert named == sorted(set(named))

@@ -404,8 +404,8 @@ async def test_where_none_holds_nobody_is_told_that_one_does(tmp_path: Path) -> 
     ground.walls._settings = replace(ground.walls._settings, path=os.devnull)
     standing = await ground.walls.standing()
     assert (standing.backend, standing.fell) == ("none", True)
-    assert "install the package bubblewrap" in ground.walls.told(wanted=False)[1]
-    assert "preset: full is not in force" in ground.walls.told(wanted=True)[1]
+    assert "install the package bubblewrap" in ground.walls.told(wanted=False)[-1]
+    assert "preset: full is not in force" in ground.walls.told(wanted=True)[-1]
     assert not ground.walls.holds
     assert await ground.walls.cage(ground.work) is None
 

@@ -7,9 +7,10 @@ import json
 import os
 import socket
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from dataclasses import replace
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -19,10 +20,10 @@ from ohmo.contracts.sandbox import Names as Cages
 from ohmo.contracts.tool import Opened
 from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE
 from ohmo.processes.job import Command, JobEnded, ProcessRunner, child_environment
+from ohmo.sandbox import probing, proxy
 from ohmo.sandbox.proxy import Ip, Proxy
 from ohmo.sandbox.walls import CageSettings, Walls
 from ohmo.shell.hosts import written
-from tests.parts import skip_without, there
 
 pytestmark = [pytest.mark.needs("linux"), pytest.mark.timeout(120)]
 OPEN = Path("/proc/self/fd")
@@ -69,14 +70,14 @@ def reachable(ip: Ip) -> bool:
 
 
 class Inside:
-    def __init__(self, top: Path, names: Names) -> None:
-        if not there("bwrap"):
-            skip_without("bwrap")
+    """``engine``: of containers, "": bubblewrap."""
+
+    def __init__(self, names: Names, top: Path, engine: str) -> None:
         self.top, self.work = top, top / "person" / "work"
         self.work.mkdir(parents=True)
         (self.work / "say.py").write_text(SAY)
         settings = CageSettings(
-            backend="bubblewrap",
+            backend="docker" if engine else "bubblewrap",
             network="ask",
             memory=1 << 29,
             cpus=1,
@@ -88,6 +89,7 @@ class Inside:
             anywhere=ANYWHERE,
             path="/usr/bin:/bin",
             installed=(Path(sys.prefix), Path(sys.base_prefix)),
+            engine=engine,
         )
         self.walls = Walls(settings, Proxy(names, reachable))
         self.refused: list[str] = []
@@ -107,10 +109,25 @@ class Inside:
         """What ``code`` leaves in ``found``."""
         text = f"from say import *\nfound = None\n{code}\nprint(json.dumps(found))\n"
         (self.work / "run.py").write_text(text)
-        python = os.path.realpath(sys.executable)
-        ended = await self.run(f"{python} run.py", names, barred)
+        ended = await self.run("/usr/bin/python3 run.py", names, barred)
         assert ended.code == 0, ended.output.err.head
         return json.loads(ended.output.out.head)
+
+
+Made = Callable[[Names], Inside]
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("bubblewrap", marks=pytest.mark.needs("bwrap")),
+        pytest.param(
+            "docker", marks=[pytest.mark.needs("dockerd"), pytest.mark.xdist_group("dockerd")]
+        ),
+    ]
+)
+def inside(request: pytest.FixtureRequest, tmp_path: Path) -> Made:
+    engine = request.getfixturevalue("engine") if request.param == "docker" else ""
+    return partial(Inside, top=tmp_path, engine=engine)
 
 
 @asynccontextmanager
@@ -128,28 +145,26 @@ async def web(host: str = str(PUBLIC)) -> AsyncGenerator[tuple[int, list[bytes]]
         yield server.sockets[0].getsockname()[1], came
 
 
-async def test_a_name_that_was_opened_is_reached_by_curl_and_by_connect(tmp_path: Path) -> None:
+async def test_a_name_that_was_opened_is_reached_by_curl_and_by_connect(inside: Made) -> None:
     names = Names({"files.example.org": [str(PUBLIC)]})
-    inside = Inside(tmp_path, names)
+    cage = inside(names)
     async with web() as (port, came):
-        ended = await inside.run(
+        ended = await cage.run(
             f"curl -sS http://Files.Example.ORG.:{port}/a?b", [f"files.example.org:{port}"]
         )
         assert (ended.code, ended.output.out.head) == (0, b"hello"), ended.output.err.head
-        ended = await inside.run(
-            f"curl -sSp http://files.example.org:{port}/", ["files.example.org"]
-        )
+        ended = await cage.run(f"curl -sSp http://files.example.org:{port}/", ["files.example.org"])
         assert (ended.code, ended.output.out.head) == (0, b"hello"), ended.output.err.head
     assert came[0].startswith(b"GET /a?b HTTP/1.1\r\n")
     assert b"connection: close" in came[0].lower()
-    assert (len(came), inside.refused) == (2, [])
+    assert (len(came), cage.refused) == (2, [])
 
 
-async def test_nothing_beside_the_name(tmp_path: Path) -> None:
+async def test_nothing_beside_the_name(inside: Made) -> None:
     """A name nobody opened, another port, what only looks like the domain, and a denied one."""
     known = ("a.org", "b.org", "x.a.org", "xa.org", "bad.a.org", "deep.bad.a.org")
     names = Names({name: [str(PUBLIC)] for name in known})
-    inside = Inside(tmp_path, names)
+    cage = inside(names)
     async with web() as (port, came):
         code = (
             "found = []\n"
@@ -157,45 +172,45 @@ async def test_nothing_beside_the_name(tmp_path: Path) -> None:
             f"    found.append(said(f'CONNECT {{name}}:{port} HTTP/1.1\\r\\n\\r\\n'.encode(),"
             " b'GET / HTTP/1.1\\r\\n\\r\\n')[9:12])"
         )
-        answers = await inside.python(code, [".a.org"], [".bad.a.org"])
+        answers = await cage.python(code, [".a.org"], [".bad.a.org"])
         assert answers == ["200", "403", "200", "403", "403", "403"]
-        assert await inside.python(code, [f"a.org:{port + 1}", f"b.org:{port}"]) == [
+        assert await cage.python(code, [f"a.org:{port + 1}", f"b.org:{port}"]) == [
             *("403", "200", "403", "403", "403", "403")
         ]
     assert len(came) == 3
-    assert f"deep.bad.a.org:{port}" in inside.refused
+    assert f"deep.bad.a.org:{port}" in cage.refused
     assert {each.partition(":")[0] for each in names.asked} == {"a.org", "x.a.org", "b.org"}
 
 
 @pytest.mark.parametrize(
     "address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.2", "0.0.0.0"]
 )
-async def test_a_name_that_leads_inward_is_refused(tmp_path: Path, address: str) -> None:
-    inside = Inside(tmp_path, Names({"rebound.org": [address]}))
+async def test_a_name_that_leads_inward_is_refused(inside: Made, address: str) -> None:
+    cage = inside(Names({"rebound.org": [address]}))
     async with web("127.0.0.1") as (port, came):
         code = f"found = said(b'CONNECT rebound.org:{port} HTTP/1.1\\r\\n\\r\\n')"
-        answer = await inside.python(code, ["rebound.org", f"rebound.org:{port}"])
+        answer = await cage.python(code, ["rebound.org", f"rebound.org:{port}"])
     assert "403 rebound.org" in str(answer)
     assert "not on the public internet" in str(answer)
     assert came == []
 
 
-async def test_a_name_is_looked_up_once_and_no_later_answer_counts(tmp_path: Path) -> None:
+async def test_a_name_is_looked_up_once_and_no_later_answer_counts(inside: Made) -> None:
     names = Names({"turns.org": [str(PUBLIC), "127.0.0.1"]})
-    inside = Inside(tmp_path, names)
+    cage = inside(names)
     async with web("127.0.0.1") as (_, inward), web() as (port, came):
         code = (
             f"ask = b'CONNECT turns.org:{port} HTTP/1.1\\r\\n\\r\\n'\n"
             "found = [said(ask, b'GET / HTTP/1.1\\r\\n\\r\\n')[9:12], said(ask)[9:12]]"
         )
-        assert await inside.python(code, ["turns.org"]) == ["200", "403"]
+        assert await cage.python(code, ["turns.org"]) == ["200", "403"]
     assert (len(came), len(inward), len(names.asked)) == (1, 0, 2)
 
 
 async def test_what_is_named_literally_is_reached_at_that_port_but_never_this_process(
-    tmp_path: Path,
+    inside: Made, tmp_path: Path
 ) -> None:
-    inside = Inside(tmp_path, Names({"localhost": ["127.0.0.1"], "127.0.0.1": ["127.0.0.1"]}))
+    cage = inside(Names({"localhost": ["127.0.0.1"], "127.0.0.1": ["127.0.0.1"]}))
     server = await asyncio.create_subprocess_exec(
         sys.executable, "-u", "-m", "http.server", "-b", "127.0.0.1", "-d", str(tmp_path), "0",
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
@@ -204,21 +219,23 @@ async def test_what_is_named_literally_is_reached_at_that_port_but_never_this_pr
     try:
         port = int((await server.stdout.readline()).split()[5])
         for host in ("127.0.0.1", "localhost"):
-            ended = await inside.run(f"curl -sSf http://{host}:{port}/", [f"{host}:{port}"])
+            ended = await cage.run(f"curl -sSf http://{host}:{port}/", [f"{host}:{port}"])
             assert b"person" in ended.output.out.head, ended.output.err.head
-            ended = await inside.run(f"curl -sSf http://{host}:{port}/", [host, "127.0.0.1:1"])
+            ended = await cage.run(f"curl -sSf http://{host}:{port}/", [host, "127.0.0.1:1"])
             assert ended.code != 0
     finally:
         server.kill()
         await server.wait()
     async with web("127.0.0.1") as (own, came):  # as ohmo's own API
-        ended = await inside.run(f"curl -sS http://127.0.0.1:{own}/", [f"127.0.0.1:{own}"])
+        ended = await cage.run(f"curl -sS http://127.0.0.1:{own}/", [f"127.0.0.1:{own}"])
         assert b"ohmo itself" in ended.output.out.head
     assert came == []
 
 
-async def test_names_are_nothing_where_they_cannot_be_told_apart(tmp_path: Path) -> None:
-    walls = Inside(tmp_path, Names({})).walls  # nobody has looked which backend holds
+async def test_names_are_nothing_where_they_cannot_be_told_apart(
+    inside: Made, tmp_path: Path
+) -> None:
+    walls = inside(Names({})).walls  # nobody has looked which backend holds
     assert not walls.tells_names
     names = Opened(network=True, names=("a.org",))
     assert walls.planned(tmp_path, opened=names).network == "off"
@@ -227,23 +244,23 @@ async def test_names_are_nothing_where_they_cannot_be_told_apart(tmp_path: Path)
     assert walls.planned(tmp_path, opened=names).network == "names"
 
 
-async def test_a_service_of_the_cloud_is_reached_by_no_name(tmp_path: Path) -> None:
+async def test_a_service_of_the_cloud_is_reached_by_no_name(inside: Made) -> None:
     """Not by its address, nor where a name that is none of the internet leads to a public one."""
     ways = ("fd00:ec2::254", "192.0.0.192", "100.100.100.200", "169.254.169.254")
     public = ("metadata.packet.net", "nas.lan")
     known = {**{way: [way] for way in ways}, **{name: ["93.184.215.14"] for name in public}}
-    inside = Inside(tmp_path, Names(known))
+    cage = inside(Names(known))
     async with web() as (port, came):
         wanted = [written(host, port) for host in known]
         code = f"found = [said(f'CONNECT {{way}} HTTP/1.1\\r\\n\\r\\n'.encode()) for way in {wanted!r}]"
-        answers = await inside.python(code, wanted)
+        answers = await cage.python(code, wanted)
     assert [("403" in each, "which is not on" in each) for each in answers] == [(True, True)] * 6
     assert came == []
 
 
-async def test_a_connection_ends_with_its_command(tmp_path: Path) -> None:
+async def test_a_connection_ends_with_its_command(inside: Made) -> None:
     """Also where the far side takes nothing of what was sent."""
-    inside = Inside(tmp_path, Names({"a.org": [str(PUBLIC)]}))
+    cage = inside(Names({"a.org": [str(PUBLIC)]}))
     taken = asyncio.Event()
 
     async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -259,7 +276,7 @@ async def test_a_connection_ends_with_its_command(tmp_path: Path) -> None:
         "link.recv(100)\nlink.settimeout(1)\n"
         "try:\n    link.sendall(b'x' * (64 << 20))\nexcept OSError:\n    found = ['stalled']"
     )
-    assert await inside.python(code, ["a.org"]) == ["stalled"]
+    assert await cage.python(code, ["a.org"]) == ["stalled"]
     assert taken.is_set()
     await asyncio.sleep(0.1)
     assert towards(port) == 0
@@ -278,9 +295,90 @@ def towards(port: int) -> int:
     return count
 
 
-async def test_there_is_no_other_way_out(tmp_path: Path) -> None:
+async def test_who_tries_to_get_out_where_names_are_known_does_not(inside: Made) -> None:
+    """Everything of ``ohmo.sandbox.attempts``, beside a proxy that answers."""
+    walls = inside(Names({})).walls
+    standing = await walls.standing()
+    assert (standing.nameless, standing.note, walls.tells_names) == ("", "", True)
+    assert walls._sandbox is not None
+    problem, tried = await probing.holds(
+        walls._sandbox, walls.planned(Path(walls.workspace)), "names"
+    )
+    assert (problem, tried) == ("", standing.tried)
+
+
+async def test_two_at_once_have_each_their_own_names(inside: Made) -> None:
+    """By its own proxy, by whatever else listens where it is, and by whatever door it finds."""
+    names = Names({"a.org": [str(PUBLIC)], "b.org": [str(PUBLIC)]})
+    cage = inside(names)
+    async with web() as (port, came):
+        code = (
+            "import time, glob\n"
+            "def ports():\n"
+            "    lines = open('/proc/net/tcp').read().splitlines()[1:]\n"
+            "    return {int(line.split()[1].split(':')[1], 16) for line in lines if line.split()[3] == '0A'}\n"
+            "own = socket.create_server(('127.0.0.1', 0))\n"
+            "found, end = [], time.monotonic() + 6\n"
+            "while time.monotonic() < end:\n"
+            "    for door in glob.glob('/run/ohmo/*') + ['/run/ohmo/door']:\n"
+            "        try:\n"
+            "            with socket.socket(socket.AF_UNIX) as way:\n"
+            "                way.connect(door)\n"
+            "                socket.send_fds(way, [b'x'], [own.fileno()])\n"
+            "                found.append(door)\n"
+            "        except OSError:\n            pass\n"
+            "    for at in ports() - {own.getsockname()[1]} | {proxy()[1]}:\n"
+            "        os.environ['https_proxy'] = f'http://127.0.0.1:{at}'\n"
+            "        for name in ('a.org', 'b.org'):\n"
+            f"            said(f'CONNECT {{name}}:{port} HTTP/1.1\\r\\n\\r\\n'.encode(),"
+            " f'GET /{WHO}-{name} HTTP/1.1\\r\\n\\r\\n'.encode())\n"
+            "    time.sleep(0.05)\n"
+        )
+        for who in ("a", "b"):
+            text = f"from say import *\nWHO = {who!r}\n{code}print(found)\n"
+            (cage.work / f"{who}.py").write_text(text)
+        ran = [cage.run(f"/usr/bin/python3 {who}.py", [f"{who}.org"]) for who in ("a", "b")]
+        ended = await asyncio.gather(*ran)
+    assert [each.output.out.head for each in ended] == [b"[]\n", b"[]\n"], ended
+    paths = {each.split(None, 2)[1] for each in came}
+    assert paths == {b"/a-a.org", b"/b-b.org"}
+
+
+async def test_what_a_command_left_does_not_use_what_the_next_is_opened(inside: Made) -> None:
+    """In a container it would be in the same one, at the same loopback."""
+    names = Names({"a.org": [str(PUBLIC)], "b.org": [str(PUBLIC)]})
+    cage = inside(names)
+    left = (
+        "import glob, socket, time\n"
+        "while True:\n"
+        "    lines = open('/proc/net/tcp').read().splitlines()[1:]\n"
+        "    for line in lines:\n"
+        "        try:\n"
+        "            at = ('127.0.0.1', int(line.split()[1].split(':')[1], 16))\n"
+        "            with socket.create_connection(at, 1) as link:\n"
+        "                link.sendall(b'CONNECT b.org:PORT HTTP/1.1\\r\\n\\r\\n')\n"
+        "                link.recv(100)\n"
+        "                link.sendall(b'GET /left HTTP/1.1\\r\\n\\r\\n')\n"
+        "                link.recv(100)\n"
+        "        except OSError:\n            pass\n"
+        "    open('alive', 'w').write(str(time.time()))\n"
+        "    time.sleep(0.02)\n"
+    )
+    async with web() as (port, came):
+        (cage.work / "left.py").write_text(left.replace("PORT", str(port)))
+        start = "setsid /usr/bin/python3 left.py >/dev/null 2>&1 & sleep 1; test -f alive; echo $?"
+        ended = await cage.run(start, ["a.org"])
+        assert ended.output.out.head == b"0\n"
+        (cage.work / "alive").unlink()
+        ask = f"curl -sSp http://b.org:{port}/own; sleep 2; find /run/ohmo -type s; test -f alive; echo $?"
+        ended = await cage.run(ask, ["b.org"])
+        assert ended.output.out.head == b"hello1\n"
+    assert [each.split(None, 2)[1] for each in came] == [b"/own"]
+
+
+async def test_there_is_no_other_way_out(inside: Made) -> None:
     """Raw TCP and UDP, IPv6, DNS, and sockets of other programs."""
-    inside = Inside(tmp_path, Names({"a.org": [str(PUBLIC)]}))
+    cage = inside(Names({"a.org": [str(PUBLIC)]}))
     async with web("127.0.0.1") as (port, came):
         with closing(socket.socket(socket.AF_UNIX)) as abstract:
             abstract.bind("\0ohmo-test-of-names")
@@ -305,12 +403,12 @@ async def test_there_is_no_other_way_out(tmp_path: Path) -> None:
                 "try:\n    found.append(socket.gethostbyname('a.org'))\nexcept OSError:\n    pass\n"
                 "found += [n for n in os.listdir('/proc/self/fd') if int(n) > 3]"
             )
-            assert await inside.python(code, ["a.org"]) == []
+            assert await cage.python(code, ["a.org"]) == []
     assert came == []
 
 
-async def test_heads_that_nobody_can_read_one_way_are_refused(tmp_path: Path) -> None:
-    inside = Inside(tmp_path, Names({"a.org": [str(PUBLIC)], "b.org": [str(PUBLIC)]}))
+async def test_heads_that_nobody_can_read_one_way_are_refused(inside: Made) -> None:
+    cage = inside(Names({"a.org": [str(PUBLIC)], "b.org": [str(PUBLIC)]}))
     async with web() as (port, came):
         a = f"a.org:{port}"
         heads = [
@@ -333,17 +431,17 @@ async def test_heads_that_nobody_can_read_one_way_are_refused(tmp_path: Path) ->
             "A" * 20_000,
         ]
         code = f"found = [said(head.encode())[9:12] for head in {heads!r}]"
-        answers = await inside.python(code, ["a.org", "127.0.0.2"])
+        answers = await cage.python(code, ["a.org", "127.0.0.2"])
         assert answers == ["400"] * 15 + ["431", "431"]
         assert came == []
         head = f"GET http://{a}/x HTTP/1.1\r\nHost: b.org\r\nConnection: x\r\nProxy-Authorization: s\r\nX: y\r\n\r\n"
-        assert "hello" in str(await inside.python(f"found = said({head!r}.encode())", ["a.org"]))
+        assert "hello" in str(await cage.python(f"found = said({head!r}.encode())", ["a.org"]))
     assert came == [f"GET /x HTTP/1.1\r\nHost: {a}\r\nX: y\r\nConnection: close\r\n\r\n".encode()]
 
 
-async def test_many_connections_hold_up_nobody_but_their_own_cage(tmp_path: Path) -> None:
+async def test_many_connections_hold_up_nobody_but_their_own_cage(inside: Made) -> None:
     """Those that say nothing wait for each other; what is open in this process stays few."""
-    inside = Inside(tmp_path, Names({"a.org": [str(PUBLIC)]}))
+    cage = inside(Names({"a.org": [str(PUBLIC)]}))
     most = 0
 
     async def watch() -> None:
@@ -352,10 +450,11 @@ async def test_many_connections_hold_up_nobody_but_their_own_cage(tmp_path: Path
             most = max(most, len(list(OPEN.iterdir())))
             await asyncio.sleep(0.01)
 
+    await cage.run("true", ["a.org"])  # of a container something stays open
     before = len(list(OPEN.iterdir()))
     flood = (
         "held = []\n"
-        "for _ in range(2000):\n"
+        "for _ in range(900):\n"
         "    link = socket.socket()\n    link.setblocking(False)\n"
         "    link.connect_ex(proxy())\n    held.append(link)\n"
         "open('full', 'w').close()\n"
@@ -363,12 +462,12 @@ async def test_many_connections_hold_up_nobody_but_their_own_cage(tmp_path: Path
     )
     watching = asyncio.create_task(watch())
     async with web() as (port, _):
-        flooding = asyncio.create_task(inside.python(flood, ["a.org"]))
+        flooding = asyncio.create_task(cage.python(flood, ["a.org"]))
         for _ in range(600):
-            if (inside.work / "full").exists():
+            if (cage.work / "full").exists():
                 break
             await asyncio.sleep(0.05)
-        other = await inside.run(f"curl -sS http://a.org:{port}/", ["a.org"])
+        other = await cage.run(f"curl -sS http://a.org:{port}/", ["a.org"])
         assert other.output.out.head == b"hello"
         await flooding
     watching.cancel()
@@ -380,16 +479,60 @@ async def test_many_connections_hold_up_nobody_but_their_own_cage(tmp_path: Path
     pytest.fail("what the cage had open is still open here")
 
 
-async def test_the_command_is_as_without_a_proxy(tmp_path: Path) -> None:
+async def test_the_command_is_as_without_a_proxy(inside: Made) -> None:
     """Its code, its signals, its streams; and its own loopback is not sent outside."""
-    inside = Inside(tmp_path, Names({}))
-    assert (await inside.run("exit 7", ["a.org"])).code == 7
-    ended = await inside.run("yes | head -n1; echo ${PIPESTATUS[0]}", ["a.org"])
+    cage = inside(Names({}))
+    assert (await cage.run("exit 7", ["a.org"])).code == 7
+    ended = await cage.run("yes | head -n1; echo ${PIPESTATUS[0]}", ["a.org"])
     assert ended.output.out.head == b"y\n141\n"  # SIGPIPE, as everywhere
     serve = "python3 -m http.server -b 127.0.0.1 8099 2>/dev/null & for i in $(seq 50); do curl -sf http://127.0.0.1:8099/ && break; sleep 0.1; done; kill %1"
-    ended = await inside.run(serve, ["a.org"])
+    ended = await cage.run(serve, ["a.org"])
     assert b"say.py" in ended.output.out.head
-    assert inside.refused == []
+    assert cage.refused == []
+
+
+async def test_at_a_door_in_a_folder_only_the_first_is_heard(tmp_path: Path) -> None:
+    """However long its path is; nothing of it is left."""
+    folder = tmp_path / ("deep" * 40)
+    folder.mkdir()
+    async with Proxy(Names({}), reachable).door_in(folder, Cages()):
+        (path,) = folder.iterdir()
+        at = os.open(folder, os.O_PATH)
+        near = f"/proc/self/fd/{at}/{path.name}"
+        with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as other:
+            with socket.create_server(("127.0.0.1", 0)) as heard:
+                one.connect(near)
+                other.setblocking(False)
+                other.connect(near)  # before anybody has looked
+                socket.send_fds(one, [b"x"], [heard.fileno()])
+                address = heard.getsockname()
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(b"CONNECT a.org:443 HTTP/1.1\r\n\r\n")
+            assert b" 403 " in await asyncio.wait_for(reader.readline(), 10)
+            writer.close()
+            with pytest.raises(BrokenPipeError):
+                socket.send_fds(other, [b"x"], [other.fileno()])
+            assert list(folder.iterdir()) == []
+        os.close(at)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.needs("dockerd")
+@pytest.mark.xdist_group("dockerd")
+async def test_where_nothing_leads_into_a_container_it_is_said_and_a_name_opens_nothing(
+    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with an engine whose containers find no socket, or an image with a Python too old."""
+    monkeypatch.setattr(proxy, "_PYTHON", "/usr/bin/python2")
+    walls = Inside(Names({}), tmp_path, engine).walls
+    standing = await walls.standing()
+    assert (standing.backend, walls.tells_names) == ("docker", False)
+    assert "python2: No such file" in standing.nameless
+    assert f"names of the network apart ({standing.nameless}): your yes to one" in standing.words
+    assert walls.told(wanted=True) == ("docker", standing.note, "")
+    one, yes = Opened(network=True, names=("a.org",)), Opened(network=True)
+    planned = [walls.planned(tmp_path, opened=each).network for each in (one, yes)]
+    assert planned == ["off", "on"]
 
 
 @pytest.mark.parametrize("what", ["file", "pipe", "unix", "unheard", "bound", "several", "nothing"])

@@ -1,14 +1,23 @@
-"""The filter of system calls as container engines take it, who know calls by name: libseccomp(3)
-leaves out a name that it does not know yet, so here what is allowed is said, and not what is
-refused. It takes the place of the engine's own, which lets ptrace and io_uring through."""
+"""What a container is made with: places, limits, and the filter of system calls as engines take it,
+who know calls by name. libseccomp(3) leaves out a name that it does not know yet, so here what is
+allowed is said, and not what is refused. It takes the place of the engine's own, which lets ptrace
+and io_uring through."""
 
 from __future__ import annotations
 
 import json
+import os
 import platform
-from collections.abc import Iterator
+import resource
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, cast
 
 from ohmo.contracts.messages import Json
+from ohmo.contracts.sandbox import Cage
+from ohmo.sandbox.limits import limits
+from ohmo.sandbox.places import Way
+from ohmo.sandbox.proxy import DOOR
 from ohmo.sandbox.seccomp import INTERNET, LOCAL, NAMESPACES, TERMINAL
 
 #: Of asm/unistd.h up to Linux 6.16, without those of ``seccomp.DENIED``, of 32 bits and obsolete.
@@ -46,6 +55,7 @@ sync_file_range2 syncfs sysinfo tee tgkill time timer_create timer_delete timer_
 timer_gettime timer_settime timerfd_create timerfd_gettime timerfd_settime times tkill truncate
 umask uname unlink unlinkat utime utimensat utimes vfork vmsplice wait4 waitid write writev
 """
+_NOBODY = "65534:65534"  # of the first process: no command may touch its input
 _WORD = 32  # bits of an argument that the kernel looks at
 
 
@@ -86,3 +96,59 @@ def _others(one: int, other: int) -> Iterator[tuple[int, int]]:
         if not mixture:
             return
         mixture = (mixture - 1) & apart
+
+
+def settings(
+    cage: Cage, found: Iterable[tuple[Way, Path]], door: Path | None, calls: str, *, podman: bool
+) -> dict[str, Any]:
+    """Of containers.create of the SDK. ``found``: its places; ``door``: of ``Launch``; ``calls``:
+    the filter of system calls. Every limit of processes is named: engines without CAP_SYS_RESOURCE
+    fail at their own defaults."""
+    from docker.types import Mount, Ulimit
+
+    bounds = {**cast("dict[str, int]", limits(cage)["rlimits"]), "NOFILE": 2048}
+    ulimits: list[Ulimit] = []
+    for name, value in bounds.items():
+        hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
+        most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        soft = min(most, 1024) if name == "NOFILE" else most
+        ulimits.append(Ulimit(name=name.lower(), soft=soft, hard=most))
+    places: list[Mount] = []
+    room = max(1 << 20, cage.memory // 4)
+    own = {"/tmp": f"rw,exec,nosuid,nodev,mode=1777,size={room}"}  # noqa: S108
+    for way, path in found:
+        at = str(path)
+        if way != "hide":
+            places.append(Mount(at, at, type="bind", read_only=way == "read"))
+        elif path.is_dir() and podman:
+            own[at] = "ro,notmpcopyup,nosuid,nodev,noexec,size=4096"
+        elif path.is_dir():
+            places.append(Mount(at, None, type="tmpfs", read_only=True, tmpfs_size=4096))
+        else:
+            places.append(Mount(at, os.devnull, type="bind", read_only=True))
+    if door is not None:
+        at = str(Path(DOOR).parent)
+        places.append(Mount(at, str(door), type="bind", read_only=True))
+    return {
+        "command": ["/bin/bash", "--norc", "--noprofile", "-c", "read -r _"],
+        "entrypoint": [],
+        "stdin_open": True,
+        "detach": False,  # with the end of its input it ends
+        "auto_remove": True,
+        "user": _NOBODY,
+        "working_dir": "/",
+        "hostname": "sandbox",
+        "read_only": True,
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges", f"seccomp={calls}"],
+        "network_mode": "bridge" if cage.network == "on" else "none",
+        "ipc_mode": "private",
+        "mem_limit": cage.memory,
+        "memswap_limit": cage.memory,
+        "nano_cpus": int(min(cage.cpus, os.cpu_count() or 1) * 1e9),
+        "pids_limit": cage.pids + 4,  # its first process, the shell around, who ends the others
+        "ulimits": ulimits,
+        "mounts": places,
+        "tmpfs": own,
+        "shm_size": room,
+    }
