@@ -55,10 +55,11 @@ class Brought:
         for plugin, copy in self.plugins.trusted:
             if not plugin.hooks:
                 continue
-            if plugin.digest not in self._hooks:
-                read = await asyncio.to_thread(_hooks_in, plugin, copy)
-                self._hooks[plugin.digest] = read.hooks
-            found += self._hooks[plugin.digest]
+            key = f"{plugin.name} {plugin.digest}"  # two may be alike but for their folder's name
+            if key not in self._hooks:
+                read = await asyncio.to_thread(_hooks_in, plugin, copy, self._config)
+                self._hooks[key] = read.hooks
+            found += self._hooks[key]
         return tuple(found)
 
     async def places(self) -> Sequence[Place]:
@@ -122,8 +123,8 @@ async def build_plugins(
     home = config.home.root
     judge = partial(_judged, config=config, environ=environ)
     taken = partial(_taken, known=frozenset({*known, *SAME}), config=config)
-    copies = home / "cache" / "plugins"
-    plugins = Plugins(home / "plugins", copies, trusts, judge, tell, taken=taken)
+    folders = (home / "plugins", home / "cache" / "plugins", _kept(config))
+    plugins = Plugins(*folders, trusts, judge, tell, taken=taken)
     await plugins.look()
     return Brought(plugins, config, environ)
 
@@ -141,7 +142,7 @@ def _judged(plugin: Plugin, *, config: Config, environ: Mapping[str, str]) -> Ju
     """What it would run, as it is written: nothing of it is used."""
     servers, notes = _servers_in(plugin, plugin.folder, config, environ)
     shown = cast("Callable[..., str]", load("ohmo.mcp.written:shown")) if servers else None
-    given, redact = _given(plugin.folder, environ), redactor(config)
+    given, redact = _given(plugin, plugin.folder, config, environ), redactor(config)
     runs, whole = (
         [
             f"server {one.name}: {shown(one, given, redact, whole=all_of)}"
@@ -152,15 +153,21 @@ def _judged(plugin: Plugin, *, config: Config, environ: Mapping[str, str]) -> Ju
     )
     if not plugin.hooks:
         return Judged(tuple(runs), tuple(notes), whole=tuple(whole))
-    hooks = _hooks_in(plugin, plugin.folder)
+    hooks = _hooks_in(plugin, plugin.folder, config)
     acts = [hook.may for hook in hooks.hooks]
     found = (*hooks.findings, *notes)
     return Judged((*acts, *runs), found, hooks.broken, (*acts, *whole))
 
 
-def _hooks_in(plugin: Plugin, folder: Path) -> Any:
+def _hooks_in(plugin: Plugin, folder: Path, config: Config) -> Any:
     read = cast("Callable[..., Any]", load("ohmo.hooks.project:hooks_in"))
-    return read(plugin.name, plugin.hooks, str(folder))
+    return read(plugin.name, plugin.hooks, str(folder), str(_kept(config) / plugin.name))
+
+
+def _kept(config: Config) -> Path:
+    """Where each plugin has a folder to keep things in. Not below ``state``: a backup would read
+    what plugins write, links and databases too."""
+    return config.home.root / "plugin-data"
 
 
 def _servers_in(
@@ -172,7 +179,7 @@ def _servers_in(
         return found, notes
     ground = cast("Callable[..., Any]", load("ohmo.mcp.written:Ground"))
     read = cast("Callable[..., Any]", load("ohmo.mcp.written:servers_in"))
-    given = _given(folder, environ)
+    given = _given(plugin, folder, config, environ)
     for file, text in plugin.servers.items():
         place = f"plugin {plugin.name}: {file}"
         where = ground(
@@ -182,6 +189,7 @@ def _servers_in(
             config.mcp,
             f"plugin_{plugin.name.replace('_', '-')}_",
             str(folder),
+            given["CLAUDE_PLUGIN_DATA"],
         )
         endpoints, lines = read(text, where)
         found += endpoints
@@ -192,7 +200,13 @@ def _servers_in(
     return found[:SERVERS], notes
 
 
-def _given(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
+def _given(
+    plugin: Plugin, folder: Path, config: Config, environ: Mapping[str, str]
+) -> dict[str, str]:
     """What a program of a plugin finds in its environment."""
-    own = {"CLAUDE_PLUGIN_ROOT": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    own = {
+        "CLAUDE_PLUGIN_ROOT": str(folder),
+        "CLAUDE_PLUGIN_DATA": str(_kept(config) / plugin.name),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     return child_environment(environ, own)

@@ -73,8 +73,8 @@ class Launch:
 class Terms:
     """Under which a program runs that somebody wrote down: a hook, an MCP server. ``owners``: the
     owner did, so its words open what they name; else ``read``, ``write`` and ``off`` (no walls)
-    mean nothing. ``plugin``: the folder of the one that brings it. ``cache``: of a server, how the
-    folder is called that lasts for it."""
+    mean nothing. ``plugin``: the folder of the one that brings it; ``data``: where that one
+    keeps things. ``cache``: of a server, how the folder is called that lasts for it."""
 
     what: str = ""
     owners: bool = False
@@ -83,6 +83,7 @@ class Terms:
     write: tuple[str, ...] = ()
     off: bool = False
     plugin: str = ""
+    data: str = ""
     cache: str = ""
 
 

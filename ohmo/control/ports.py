@@ -162,6 +162,16 @@ class Settled:
     started: datetime
 
 
+def spent_in(rows: Sequence[UsageTotal]) -> dict[str, int | float | None]:
+    """Of all these together. ``usd``: None: of nothing a price is known."""
+    micro_usd, unpriced = known_cost(rows)
+    return {
+        "usd": None if micro_usd is None else micro_usd / 1_000_000,
+        "unpriced": unpriced,
+        "tokens": sum(row.tokens for row in rows),
+    }
+
+
 @dataclass(slots=True)
 class StatusReporter:
     """``ready`` is set by the daemon when store, sessions and control are up."""
@@ -204,11 +214,8 @@ class StatusReporter:
                 " itself, `ohmo doctor --live` looks closer."
             )
         rows = await self.today()  # of the UTC day, as usage is counted
-        micro_usd, unpriced = known_cost(rows)
         day: dict[str, int | float | None] = {
-            "usd": None if micro_usd is None else micro_usd / 1_000_000,
-            "unpriced": unpriced,
-            "tokens": sum(row.tokens for row in rows),
+            **spent_in(rows),
             "usd_limit": self.settled.day_limit.usd,
             "tokens_limit": self.settled.day_limit.tokens,
         }

@@ -24,7 +24,7 @@ from ohmo.contracts.reports import (
 )
 from ohmo.contracts.spending import as_rows
 from ohmo.contracts.turns import Ending
-from ohmo.control.ports import Names, Ports, title_of
+from ohmo.control.ports import Names, Ports, spent_in, title_of
 from ohmo.control.responses import (
     MOST,
     Refusal,
@@ -260,7 +260,7 @@ class ReadRoutes:
             return answer({"usage": rows})
         totals = await self._reports.usage(days=days, by_person=by == "person")
         if by == "model":
-            day = (await self._ports.status()).budget.get("day", {})
+            day = spent_in(await self._reports.usage(days=1))  # the status may be of a moment ago
             return answer({"usage": totals, "budgets": as_rows(self._ports.limits, day)})
         named = await self._names.of(totals)
         people = [{**_fields(total), "who": name.who, "id": name.id} for total, name in named]

@@ -104,14 +104,15 @@ class Acting:
             return Raw(problem=f"the working directory {what.cwd} is gone")
         own = {"CLAUDE_PROJECT_DIR": str(what.cwd)}
         if program.plugin:
-            own["CLAUDE_PLUGIN_ROOT"] = program.plugin
+            own |= {"CLAUDE_PLUGIN_ROOT": program.plugin, "CLAUDE_PLUGIN_DATA": program.data}
         words = {"{file}": file_of(what)} if program.placed else {}
         if program.argv[: len(SHELL)] != SHELL:  # else a shell does it
             words |= {f"${{{name}}}": value for name, value in own.items()}
         argv = tuple(_filled_in(word, words) for word in program.argv)
         cage = None
         if self._programs is not None:
-            terms = replace(program.terms, what=f"the hook {hook.name}", plugin=program.plugin)
+            brought = {"plugin": program.plugin, "data": program.data}
+            terms = replace(program.terms, what=f"the hook {hook.name}", **brought)
             # What stands for the file of a call is the model's word and opens nothing.
             cage = await self._programs.cage(program.argv, what.cwd, terms)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -90,7 +90,7 @@ def _hook(entry: _Entry, file: str) -> Hook | str:
         return action
     about_tools = event in ("pre_tool_use", "post_tool_use")
     condition = str(written.get("if", ""))
-    wrong = wrong_names(entry.matcher) if about_tools else ""
+    wrong = wrong_names(entry.matcher) if event not in ("turn_end", "subagent_end") else ""
     if wrong := wrong or wrong_condition(condition):
         return wrong
     seconds = written.get("timeout", _SECONDS[str(written["type"])])

@@ -18,11 +18,13 @@ Dialect = Literal["own", "claude", "seed"]
 class Program:
     """``argv`` as it is started; the event comes as JSON on its standard input. ``placed``: some of
     its words hold ``{file}``. ``plugin``: the folder of the one that brings it, told to it as
-    ``CLAUDE_PLUGIN_ROOT``. ``terms``: of its cage, as far as its file says them."""
+    ``CLAUDE_PLUGIN_ROOT``; ``data``: where that one keeps things, as ``CLAUDE_PLUGIN_DATA``.
+    ``terms``: of its cage, as far as its file says them."""
 
     argv: tuple[str, ...]
     placed: bool = False
     plugin: str = ""
+    data: str = ""
     terms: Terms = Terms()
 
 

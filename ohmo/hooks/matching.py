@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+
+from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 _NAMES = re.compile(r"[A-Za-z0-9_|, -]+")
 _RULE = re.compile(r"(?:[A-Za-z][\w-]*|mcp__[\w*-]+)(?:\(.*\))?", re.DOTALL)
@@ -33,4 +36,20 @@ def names(tools: str, name: str) -> bool:
         return True
     if _NAMES.fullmatch(tools):
         return name in (part.strip() for part in re.split(r"[|,]", tools))
-    return re.search(tools, name) is not None
+    pattern = _linear(tools)
+    return pattern.isinstance_python(name) if pattern is not None else bool(re.search(tools, name))
+
+
+def takes_its_time(tools: str) -> bool:
+    """Whether only Python can match it, which may take years for a name that is well chosen."""
+    return tools not in ("", "*") and not _NAMES.fullmatch(tools) and _linear(tools) is None
+
+
+@lru_cache(maxsize=256)
+def _linear(pattern: str) -> SchemaValidator | None:
+    """Pydantic's way to the regular expressions of Rust, which know neither look-around nor
+    backreferences and run in linear time. None: they cannot read it."""
+    try:
+        return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+    except (SchemaError, ValueError):
+        return None

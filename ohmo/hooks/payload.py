@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ohmo.contracts.hooks import About, Hooked
@@ -43,8 +44,16 @@ def file_of(what: Hooked) -> str:
     for key in _FILES:
         value = arguments.get(key)
         if isinstance(value, str) and value and "\0" not in value:
-            return str(what.cwd / value)
+            return _absolute(what, value)
     return ""
+
+
+def _absolute(what: Hooked, path: str) -> str:
+    """As the file tools read it; as it is: where nobody's home is meant."""
+    try:
+        return str(what.cwd / Path(path).expanduser())
+    except RuntimeError:
+        return path
 
 
 def told(hook: Hook, what: Hooked) -> dict[str, Any]:
@@ -88,7 +97,10 @@ def _documented(hook: Hook, what: Hooked) -> dict[str, Any]:
     }
     if what.call is not None:
         body["tool_name"] = what.call.name
-        body["tool_input"] = dict(what.call.arguments)
+        body["tool_input"] = arguments = dict(what.call.arguments)
+        for key in () if what.call.name.startswith("mcp__") else _FILES[:2]:
+            if isinstance(path := arguments.get(key), str) and path:
+                arguments[key] = _absolute(what, path)
         body["tool_use_id"] = what.call.id
     if what.result is not None:
         failed = hook.spelled == "PostToolUseFailure"

@@ -14,6 +14,7 @@ from channels.record import Recent, record
 from ohmo.content import Part, digest_of_files
 from ohmo.contracts.hooks import PROJECT_FILES
 from ohmo.hooks.hook import SHELL, Endpoint, Hook, HookFile, Program
+from ohmo.hooks.matching import takes_its_time
 from ohmo.hooks.shapes import read
 from ohmo.regular_file import open_regular
 
@@ -29,6 +30,7 @@ _HERE = re.compile(
     r"|\$CLAUDE_PROJECT_DIR\b|\$\(pwd\)|`pwd`|\$\{PWD\}|\$PWD\b"
 )
 _WRITTEN = re.compile(r"\d{0,4}>>?\s*\S+")
+_SLOW = "has look-around, a backreference or is too large; the hook is left out"
 _KNOWN = 32  # contents that were read a moment ago
 
 
@@ -163,26 +165,32 @@ def _all_of(raw: Mapping[str, bytes]) -> _Parsed:
     return _Parsed(found, tuple(words))
 
 
-def hooks_in(plugin: str, texts: Mapping[str, str], folder: str) -> HookFile:
+def hooks_in(plugin: str, texts: Mapping[str, str], folder: str, data: str) -> HookFile:
     """All that a plugin brings. ``texts``: by the file they stand in; ``folder``: where the plugin
-    is used from. What cannot be read is ``broken``."""
+    is used from; ``data``: where it keeps things. What cannot be read is ``broken``."""
     found = _together(read(text, name) for name, text in texts.items())
-    return replace(found, hooks=tuple(_placed(plugin, hook, folder) for hook in found.hooks))
+    return replace(found, hooks=tuple(_placed(plugin, hook, folder, data) for hook in found.hooks))
 
 
-def _placed(plugin: str, hook: Hook, folder: str) -> Hook:
+def _placed(plugin: str, hook: Hook, folder: str, data: str) -> Hook:
     action = hook.action
     if isinstance(action, Program):
-        action = replace(action, plugin=folder)
+        action = replace(action, plugin=folder, data=data)
     return replace(hook, name=f"{plugin}: {hook.name}", file=f"{plugin}/{hook.file}", action=action)
 
 
 def _together(files: Iterable[HookFile]) -> HookFile:
-    """The house's own variables are lent to no address that others name."""
+    """The house's own variables are lent to no address that others name, and no matcher of theirs
+    holds it up."""
     every = tuple(files)
+    hooks = tuple(_without_variables(hook) for file in every for hook in file.hooks)
+    slow = [hook for hook in hooks if takes_its_time(hook.tools)]
     return HookFile(
-        tuple(_without_variables(hook) for file in every for hook in file.hooks),
-        tuple(line for file in every for line in file.findings),
+        tuple(hook for hook in hooks if hook not in slow),
+        (
+            *(line for file in every for line in file.findings),
+            *(f"{hook.file}: {hook.name}: {hook.tools[:80]!r} {_SLOW}" for hook in slow),
+        ),
         next((file.broken for file in every if file.broken), ""),
     )
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, cast
 
 import httpx2
 from mcp import types
@@ -23,7 +23,17 @@ from pydantic import ValidationError
 
 from ohmo.content import one_line
 from ohmo.contracts.messages import Json
-from ohmo.mcp.contract import Answer, Changed, Definition, Endpoint, Of, ServerFailed, Session
+from ohmo.mcp.contract import (
+    Answer,
+    Changed,
+    Definition,
+    Endpoint,
+    Of,
+    Offer,
+    ServerFailed,
+    Session,
+)
+from ohmo.mcp.listing import Lenient, Unjudged, pages, tools_of
 from ohmo.mcp.oauth import Login
 from ohmo.mcp.program import MOST_BYTES, Complaints, Watched, program
 
@@ -31,8 +41,6 @@ from ohmo.mcp.program import MOST_BYTES, Complaints, Watched, program
 for _name in ("mcp", "client"):  # its sessions log as the latter
     logging.getLogger(_name).setLevel(logging.CRITICAL + 1)
 _ME = types.Implementation(name="ohmo", version="1")
-Page = TypeVar("Page", bound=types.PaginatedResult, covariant=True)
-_PAGES = 200  # of a list; more is no list
 _PING = 5.0  # seconds
 _PARTING = 0.05  # seconds in which the last words of a program are read
 _MOST_IMAGES, _IMAGE = 8, 5 << 20
@@ -119,10 +127,10 @@ async def connect(
             uri = cast("Any", endpoint.cwd.as_uri())
             return types.ListRootsResult(roots=[types.Root(uri=uri, name="workspace")])
 
+        lenient = Lenient(cast("Any", watched), write)
         session = await stack.enter_async_context(
-            _Unjudged(
-                cast("Any", watched),
-                write,
+            Unjudged(
+                dispatcher=lenient,
                 sampling_callback=None,  # the SDK's own answers refuse: no model is lent
                 elicitation_callback=None,
                 list_roots_callback=roots,
@@ -138,7 +146,7 @@ async def connect(
             if endpoint.login is not None and (login is None or login.asked):
                 what += f"; if it wants a login: ohmo mcp login {endpoint.name}"
             raise ServerFailed(what) from error
-        yield _SdkSession(session, able, watched, complaints)
+        yield _SdkSession(session, lenient, able, watched, complaints)
 
 
 async def _greeted(session: ClientSession) -> types.ServerCapabilities:
@@ -150,14 +158,6 @@ async def _greeted(session: ClientSession) -> types.ServerCapabilities:
         if error.code not in (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION):
             raise
         return (await session.discover()).capabilities
-
-
-class _Unjudged(ClientSession):
-    """Its results are words for the model, whatever shape their server promised for them: the SDK
-    would look for that with a validator whose patterns, the server's too, have no bound in time."""
-
-    async def validate_tool_result(self, name: str, result: types.CallToolResult) -> None:
-        del name, result
 
 
 class _Bounded(httpx2.AsyncHTTPTransport):
@@ -227,21 +227,23 @@ class _SdkSession:
     def __init__(
         self,
         session: ClientSession,
+        lenient: Lenient,
         able: types.ServerCapabilities,
         watched: Watched,
         complaints: Complaints,
     ) -> None:
         self._session = session
+        self._lenient = lenient
         self._able = able
         self._watched = watched
         self._complaints = complaints
 
-    async def definitions(self) -> list[Definition]:
+    async def definitions(self) -> Offer:
         found: list[Definition] = []
+        left_out: Mapping[str, str] = {}
         try:
             if self._able.tools is not None:
-                tools = [page.tools async for page in _pages(self._session.list_tools)]
-                found = [_definition(tool) for part in tools for tool in part]
+                found, left_out = await tools_of(self._session, self._lenient)
         except (MCPError, ValidationError, RuntimeError) as error:
             raise ServerFailed(f"it does not tell its tools: {_line(error)}") from error
         names = {each.name for each in found}
@@ -251,7 +253,7 @@ class _SdkSession:
             for each in tools
             if getattr(self._able, able) is not None and each.name not in names
         ]
-        return [*own, *found]
+        return Offer((*own, *found), left_out)
 
     async def call(self, tool: Definition, arguments: Mapping[str, Json], seconds: float) -> Answer:
         try:
@@ -272,7 +274,7 @@ class _SdkSession:
             case "tool":
                 return _answer(await session.call_tool(tool.name, arguments))
             case "resources":
-                listed = [page.resources async for page in _pages(session.list_resources)]
+                listed = [page.resources async for page in pages(session.list_resources)]
                 lines = [f"- {each.name}: {each.uri}" for part in listed for each in part]
                 lines += await self._templates()
                 return Answer("\n".join(lines) or "There are none.")
@@ -280,7 +282,7 @@ class _SdkSession:
                 read = await session.read_resource(str(arguments["uri"]))
                 return Answer("\n".join(_contents(each) for each in read.contents))
             case "prompts":
-                prompts = [page.prompts async for page in _pages(session.list_prompts)]
+                prompts = [page.prompts async for page in pages(session.list_prompts)]
                 lines = [_prompt(each) for part in prompts for each in part]
                 return Answer("\n".join(lines) or "There are none.")
             case "prompt":
@@ -293,14 +295,14 @@ class _SdkSession:
     async def _templates(self) -> list[str]:
         """Of resources whose URI is to be filled in (RFC 6570), which few servers know of."""
         try:
-            pages = [each async for each in _pages(self._session.list_resource_templates)]
+            found = [each async for each in pages(self._session.list_resource_templates)]
         except MCPError as error:
             if error.code != types.METHOD_NOT_FOUND:
                 raise
             return []
         return [
             f"- {each.name}: {each.uri_template} (fill in what stands in braces)"
-            for page in pages
+            for page in found
             for each in page.resource_templates
         ]
 
@@ -318,27 +320,6 @@ class _SdkSession:
         await self._watched.ended.wait()
         await asyncio.sleep(_PARTING)
         return f"it closed the connection{self._complaints.last()}"
-
-
-class _Listing(Protocol[Page]):
-    async def __call__(self, *, params: types.PaginatedRequestParams | None = None) -> Page: ...
-
-
-async def _pages(ask: _Listing[Page]) -> AsyncGenerator[Page]:
-    """All parts of a list, as far as ``_PAGES``."""
-    cursor: str | None = None
-    for _ in range(_PAGES):
-        page = await ask(params=types.PaginatedRequestParams(cursor=cursor))
-        yield page
-        cursor = page.next_cursor
-        if cursor is None:
-            return
-
-
-def _definition(tool: types.Tool) -> Definition:
-    claims = tool.annotations
-    reads_only = claims is not None and claims.read_only_hint is True
-    return Definition(tool.name, tool.description or "", tool.input_schema, reads_only)
 
 
 def _answer(result: types.CallToolResult) -> Answer:

@@ -64,6 +64,15 @@ class Definition:
 
 
 @record
+class Offer:
+    """What a server tells of its tools. ``left_out``: what of its list is no tool, each with the
+    reason in one line."""
+
+    tools: tuple[Definition, ...]
+    left_out: Mapping[str, str]
+
+
+@record
 class Answer:
     """``images``: media type and bytes."""
 
@@ -75,7 +84,7 @@ class Answer:
 class Session(Protocol):
     """Only for the task that opened it and its children."""
 
-    async def definitions(self) -> list[Definition]:
+    async def definitions(self) -> Offer:
         """Raises ServerFailed."""
         ...
 

@@ -84,7 +84,7 @@ class Server:
         self._off: dict[str, str] = {}  # a tool's name -> why
         self._waiting: Mapping[str, Definition] = {}  # for the owner's word
         self._told: Mapping[str, str] = {}  # what is new of each of these
-        self._too_many = ""
+        self._unfit: Mapping[str, str] = {}  # of its list, and why
         self._pinning = asyncio.Lock()
         self._settled = asyncio.Event()  # set: connected, or failed
         self._listed = asyncio.Event()  # set: its tools were asked for since ``test``
@@ -253,13 +253,17 @@ class Server:
     async def _list(self, session: Session) -> None:
         self._look.clear()
         try:
-            offered = await within(self._times.connect, session.definitions())
+            offer = await within(self._times.connect, session.definitions())
         except TimeoutError:
             what = f"it did not tell its tools within {self._times.connect:.0f} s"
             raise ServerFailed(what) from None
-        many = f"it has {len(offered)} tools; the first {MOST_TOOLS} are used"
+        unfit, offered = dict(offer.left_out), list(offer.tools)
+        if len(offered) > MOST_TOOLS:
+            unfit["..."] = f"it has {len(offered)} tools; the first {MOST_TOOLS} are used"
+        if unfit != self._unfit:
+            log.warning("mcp_tools_left_out", server=self.name, tools=unfit)
         async with self._pinning:
-            self._too_many = many if len(offered) > MOST_TOOLS else ""
+            self._unfit = unfit
             await self._pin(offered[:MOST_TOOLS])
         self._listed.set()
 
@@ -275,7 +279,7 @@ class Server:
         """A tool that changed stays as it was approved, so that the bytes of sessions stay, and is
         not called."""
         tools: dict[str, McpTool] = {}
-        off = {"...": self._too_many} if self._too_many else {}
+        off = dict(self._unfit)
         before = {tool.definition.name: tool for tool in self.tools.values()}
         for pin in self._pins.pins.values():
             if not pin.there:

@@ -59,7 +59,7 @@ class Ground:
     """Where a file of servers stands. ``place``: how it is named to people; ``folder``: where its
     programs start; ``environ``: all that a program of it is given, and all that variables in it may
     stand for; ``taken``: names of the configuration's own servers; ``prefix``: of the others;
-    ``plugin``: the folder of the one that brings it."""
+    ``plugin``: the folder of the one that brings it; ``data``: where that one keeps things."""
 
     place: str
     folder: Path
@@ -67,6 +67,7 @@ class Ground:
     taken: Collection[str] = ()
     prefix: str = ""
     plugin: str = ""
+    data: str = ""
 
 
 class _Written(BaseModel):
@@ -152,7 +153,11 @@ def _endpoint(written_name: str, row: object, ground: Ground) -> Endpoint | str:
             url=url,
             headers=_all_filled(written.headers, ground.environ),
             terms=Terms(
-                f"the MCP server {name}", network=True, plugin=ground.plugin, cache=f"{of}-{name}"
+                f"the MCP server {name}",
+                network=True,
+                plugin=ground.plugin,
+                data=ground.data,
+                cache=f"{of}-{name}",
             ),
         )
     except ValidationError as error:

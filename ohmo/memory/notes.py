@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
-
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from typing import Any
 
 from channels.record import record
+from ohmo.config.source import parse
 from ohmo.contracts.errors import OhmoError
 
 INDEX = "MEMORY.md"
@@ -116,23 +114,11 @@ def parted(text: str) -> tuple[Mapping[str, str | tuple[str, ...]], str, str]:
     if match is None:
         broken = text.startswith("---\n")
         return {}, text, "its front matter has no end (a line ---)" if broken else ""
-    written = match[1]
-    fields = _as_we_write(written)  # YAML in general takes a hundred times as long
+    fields = _as_we_write(match[1])  # YAML in general takes a hundred times as long
     if fields is None:
-        try:
-            loader = cast("Any", YAML(typ="safe", pure=True))
-            loaded: Any = loader.load(written) if len(written) <= _MOST_HEAD else None
-        except (YAMLError, ValueError, RecursionError):
-            loaded = None
-        if not isinstance(loaded, dict):
-            return {}, text, "its front matter is no YAML of keys and values; it is read as text"
-        fields = {}
-        for name, value in cast("dict[Any, Any]", loaded).items():
-            if isinstance(value, list):
-                items = [e for e in cast("list[Any]", value)[:50] if isinstance(e, str | int)]
-                fields[str(name)] = tuple(str(e)[:200] for e in items)
-            elif value is not None and not isinstance(value, dict):
-                fields[str(name)] = str(value)
+        fields = _as_people_write(match[1])
+    if fields is None:
+        return {}, text, "its front matter is no YAML of keys and values; it is read as text"
     return fields, text[match.end() :], ""
 
 
@@ -145,9 +131,27 @@ def _as_we_write(head: str) -> dict[str, str | tuple[str, ...]] | None:
             return None
         try:
             value: Any = json.loads(match[2]) if match[2] else match[3]
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         fields[match[1]] = value if isinstance(value, str) else tuple(map(str, value))
+    return fields
+
+
+def _as_people_write(head: str) -> dict[str, str | tuple[str, ...]] | None:
+    """None: it is no YAML of keys and values, or too long."""
+    source = parse(head, "") if len(head) <= _MOST_HEAD else None
+    if source is None or source.problems:
+        return None
+    fields: dict[str, str | tuple[str, ...]] = {}
+    for name, value in source.data.items():
+        try:
+            if isinstance(value, list):
+                items = [each for each in value[:50] if isinstance(each, str | int)]
+                fields[name] = tuple(str(each)[:200] for each in items)
+            elif value is not None and not isinstance(value, dict):
+                fields[name] = str(value)
+        except ValueError:  # a number that Python writes out for nobody
+            return None
     return fields
 
 

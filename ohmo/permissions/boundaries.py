@@ -6,16 +6,14 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections import deque
-from collections.abc import Sequence
-from functools import cache, partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ohmo.contracts.tool import CallContext
-from ohmo.permissions.sensitive_paths import SensitivePaths, Touch
-from ohmo.permissions.sensitive_places import FileAliases
-from ohmo.shell.git_repository import located, repository_at
-from ohmo.shell.patterns import component_expression, folded, real, word_set
+from ohmo.permissions.looks import Looks
+from ohmo.permissions.sensitive_paths import FsCache, SensitivePaths, Touch
+from ohmo.shell.git_repository import located
+from ohmo.shell.patterns import component_expression, folded, known, real, word_set
 from ohmo.shell.reading import BUILTINS
 from ohmo.shell.script import Reading, Simple
 
@@ -39,7 +37,7 @@ class Reach:
         trusted = context.mode == "full_auto" and context.role in ("owner", "admin")
         hidden = path.startswith(self._hidden)
         hidden = hidden or (deep and self._hidden.startswith(f"{path.rstrip('/')}/"))
-        if self._everywhere or (trusted and not hidden):
+        if self._everywhere or (trusted and not hidden) or path in _PUBLIC:
             return False
         page = self._sensitive.seen_by(context).touch(path, "/") is Touch.PAGE
         return not page and not self.holds(path, context)
@@ -103,9 +101,9 @@ class ProtectedPlaces:
         roots = (str(workspace), real(workspace))
         self._roots = tuple(folded(root).rstrip("/") + "/" for root in roots)
 
-    def named(self, path: str) -> str | None:
+    def named(self, path: str, cache: FsCache | None = None) -> str | None:
         """``path`` absolute and resolved: the place of this kind that it is or lies below, in any
-        case of letters; None: an ordinary file."""
+        case of letters; None: an ordinary file. ``cache``: shared by the calls of one judgement."""
         plain = folded(path)
         root = next((root for root in self._roots if plain.startswith(root)), None)
         match = _PLACE.search(plain, 0 if root is None else len(root) - 1)
@@ -113,44 +111,27 @@ class ProtectedPlaces:
             match = _OF_THE_SYSTEM.match(plain)
         if match is not None:
             return match[0].lstrip("/")
-        # A folder with these three names is a repository, whatever it is called
-        # (gitrepository-layout(5)): git runs what its ``hooks`` and ``config`` name.
-        for folder in Path(path).parents:
-            if all(os.path.lexists(folder / name) for name in ("HEAD", "objects", "refs")):
-                return str(folder)
-        return None
+        # git runs what the ``hooks`` and ``config`` of a repository name, whatever it is called
+        cache = cache or FsCache()
+        while path and not cache.is_repository(path := path.rpartition("/")[0]):
+            continue
+        return path or None
 
     def reached(self, path: Path) -> str | None:
         """The same for any absolute path: a link may stand in such a place, or lead into one."""
         return self.named(os.path.normpath(path)) or self.named(real(path))
 
 
-_MOST_ENTRIES = 50_000  # entries of one tree
 # Also macOS.
 _MACHINE_CODE = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xfe\xed\xfa\xcf")
+# Debian's: a script that looks for names on PATH by itself and runs nothing.
+_SCRIPTS = ("/usr/bin/which.debianutils", "/bin/which.debianutils")
+# What every program may know of the machine.
+_PUBLIC = word_set(
+    """/etc/os-release /usr/lib/os-release /etc/debian_version /proc/cpuinfo /proc/meminfo
+        /proc/version /proc/loadavg /proc/uptime"""
+)
 _HARMLESS_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
-
-
-class Looks:
-    """What one judgement finds below folders and in repositories: each is looked through once, all
-    folders together no further than one alone, however often a line names them."""
-
-    def __init__(self, sensitive: SensitivePaths, aliases: FileAliases) -> None:
-        self.aliases = aliases
-        self.repository = cache(repository_at)
-        self.twin = cache(partial(first_sensitive, sensitive=None, aliases=aliases))
-        self._sensitive = sensitive
-        self._found: dict[tuple[str, bool], str] = {}
-        self._left = _MOST_ENTRIES
-
-    def below(self, path: str, *, linked: bool) -> str:
-        """As ``first_sensitive``."""
-        key = (path, linked)
-        if key not in self._found:
-            self._found[key], self._left = _searched(
-                path, self._sensitive, self.aliases, linked=linked, left=self._left
-            )
-        return self._found[key]
 
 
 class ReadPolicy:
@@ -169,7 +150,10 @@ class ReadPolicy:
         for path in dict.fromkeys(paths):
             if looks.aliases.at(path) is Touch.INSIDE:
                 return f"{path} is a sensitive file under another name"
-            hidden = looks.below(path, linked=linked) if deep else ""
+            if opened.handed is not None:
+                hidden = looks.handed(path, opened.handed)[0]
+            else:
+                hidden = looks.below(path, linked=linked) if deep else ""
             if hidden:
                 return f"{hidden} is below {path}"
         if deep and opened.repository is not None:  # whatever git knows there
@@ -189,7 +173,8 @@ class ReadPolicy:
             return f"{simple.shown[:200]!r} may change something"
         if written_files(simple):
             return f"{simple.shown[:200]!r} writes a file"
-        if simple.words[0] not in BUILTINS:
+        # who runs a command in the place of bash knows no builtins
+        if simple.words[0] not in BUILTINS or simple.handed is not None:
             program = _machine_code_of(simple.words[0], self._path)
             if program is None or self._reach.holds(program, context):
                 return f"{simple.words[0]} is not the system's program of that name"
@@ -205,8 +190,9 @@ class ReadPolicy:
     ) -> str:
         """Why the command may not read what it would; "" when it may. ``outside`` gains the paths
         it would read outside the workspace."""
+        followed = tuple(self.followed(simple, opened, looks))
         for cwd in simple.cwds:
-            for path in _paths(simple, opened, cwd):
+            for path in (*_paths(simple, opened, cwd), *followed):
                 if path.startswith("/dev/"):
                     return f"{path} is a device"
                 # Not by Path, which raises for what cannot be looked at.
@@ -230,6 +216,14 @@ class ReadPolicy:
             outside += [each for each in folders if self._reach.outside(each, context)]
         return ""
 
+    @staticmethod
+    def followed(simple: Simple, opened: Reading, looks: Looks) -> Iterator[str]:
+        """Where links below the paths lead out of them, when the command follows them."""
+        if opened.handed is not None:
+            for cwd in simple.cwds:
+                for path in _paths(simple, opened, cwd):
+                    yield from looks.handed(path, opened.handed)[1]
+
 
 def written_files(simple: Simple) -> list[str]:
     """What redirections write, but for where nothing is kept."""
@@ -247,79 +241,9 @@ def resolved(word: str, cwd: str) -> str:
 def _paths(simple: Simple, opened: Reading, cwd: str) -> list[str]:
     """Resolved: operands, what is redirected from, and what wildcards became."""
     redirected = (each.target for each in simple.redirects if each.kind == "read")
-    globbed = (simple.words[at] for at in simple.found)
+    globbed = (simple.words[at] for at in simple.found if known(simple.words[at]))
     words = dict.fromkeys((*opened.paths, *redirected, *globbed))
     return [resolved(word, cwd) for word in words if word != "/dev/null"]
-
-
-def followed_to(path: str, sensitive: SensitivePaths, aliases: FileAliases, *, whole: bool) -> str:
-    """``path`` absolute and resolved: the first sensitive file that a program comes to which reads
-    all below a folder and follows links; "" when it comes to none. ``whole``: of a tree too large
-    to be looked through "more than ...", else ""."""
-    left = _MOST_ENTRIES
-    queue = deque([path])
-    seen = {path}
-    while queue:
-        try:
-            with os.scandir(queue.popleft()) as entries:  # what lies near first
-                for entry in entries:
-                    left -= 1
-                    if left < 0:
-                        return f"more than {_MOST_ENTRIES} files" if whole else ""
-                    goal, led = entry.path, entry.is_symlink()
-                    if led:
-                        goal = real(goal)
-                        led = sensitive.touch(goal, "/") > Touch.PAGE
-                    if led or sensitive.hides(goal) or aliases.at(goal) is Touch.INSIDE:
-                        return entry.path
-                    if entry.is_dir() and goal not in seen:
-                        seen.add(goal)
-                        queue.append(goal)
-        except OSError:
-            continue  # what cannot be listed cannot be read through either
-    return ""
-
-
-def first_sensitive(
-    path: str, sensitive: SensitivePaths | None, aliases: FileAliases, *, linked: bool = False
-) -> str:
-    """``path`` absolute and resolved: the first sensitive file below it, or "more than ..." for a
-    tree too large to be looked through; "" when there is none. What begins with a dot counts: rules
-    of what to leave out, which may lie in the tree, bring it in. A file or folder that is sensitive
-    under another name counts too; with ``linked`` a link that leads out of the tree, which git
-    follows where it once knew a folder. ``sensitive`` None: for what reads the files of a
-    repository, whose names it keeps anyway: other names only, beside ``.git``, and any tree is
-    small enough."""
-    return _searched(path, sensitive, aliases, linked=linked, left=_MOST_ENTRIES)[0]
-
-
-def _searched(
-    path: str, sensitive: SensitivePaths | None, aliases: FileAliases, *, linked: bool, left: int
-) -> tuple[str, int]:
-    """And how many of ``left`` entries are left."""
-    queue = [path]
-    while queue:
-        try:
-            with os.scandir(queue.pop()) as entries:
-                for entry in entries:
-                    left -= 1
-                    if left < 0:
-                        many = f"more than {_MOST_ENTRIES} files" if sensitive is not None else ""
-                        return many, 0
-                    if sensitive is None and entry.name == ".git":
-                        continue
-                    hidden = sensitive is not None and sensitive.hides(entry.path)
-                    if hidden or aliases.at(entry.path) is Touch.INSIDE:
-                        return entry.path, left
-                    if entry.is_dir(follow_symlinks=False):
-                        queue.append(entry.path)
-                    elif linked and entry.is_dir():
-                        within = f"{real(entry.path)}/".startswith(f"{path}/")
-                        if not within:
-                            return entry.path, left
-        except OSError:
-            continue  # what cannot be listed cannot be read through either
-    return "", left
 
 
 def _machine_code_of(name: str, path: str) -> str | None:
@@ -336,7 +260,8 @@ def _machine_code_of(name: str, path: str) -> str | None:
             program = real(file)
             try:
                 with open(program, "rb") as opened:  # noqa: PTH123 - text
-                    return program if opened.read(4) in _MACHINE_CODE else None
+                    whole = opened.read(4) in _MACHINE_CODE
+                    return program if whole or program in _SCRIPTS else None
             except OSError:
                 return None
     return None

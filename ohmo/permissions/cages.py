@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 
 from ohmo.contracts.tool import CallContext, Footprint, Opened
-from ohmo.permissions.boundaries import Reach, first_sensitive, resolved
+from ohmo.permissions.boundaries import Reach, resolved
+from ohmo.permissions.looks import first_sensitive
 from ohmo.permissions.rules import PathRules, Rule, RuleSet, host_matches, parse_rule, path_matches
 from ohmo.permissions.sensitive_paths import FsCache, SensitivePaths, Touch
 from ohmo.permissions.wildcard_rules import covers
-from ohmo.shell.hosts import endpoint, is_local, understood
-from ohmo.shell.network import networked
+from ohmo.shell.hosts import endpoint, is_local, networked, understood
 from ohmo.shell.parsing import Shell
 from ohmo.shell.patterns import known
 from ohmo.shell.reading import reading

@@ -14,15 +14,14 @@ from functools import partial
 from channels.record import record
 from ohmo.contracts.tool import CallContext
 from ohmo.permissions.boundaries import (
-    Looks,
     ProtectedPlaces,
     Reach,
     ReadPolicy,
     folder_rule,
-    followed_to,
     resolved,
     written_files,
 )
+from ohmo.permissions.looks import Looks, followed_to
 from ohmo.permissions.rules import (
     CommandRules,
     Layer,
@@ -50,7 +49,7 @@ from ohmo.shell.risks import (
     places,
     wanted_paths,
 )
-from ohmo.shell.script import Script, Simple
+from ohmo.shell.script import Reading, Script, Simple
 
 _MOST_WILD = 500
 _MOST_PIECES = 3000  # of words that may be paths, in one command
@@ -59,8 +58,8 @@ _QUOTING = re.compile(r"['\"\\]|\$(?=['\"])")
 # Programs that cannot do anything with a path they are not told: unknown words are harmless to
 # them.
 _INDIFFERENT = word_set(
-    """echo printf test [ kill sleep export local declare typeset readonly function set unset exit
-        return true false read cd mkdir"""
+    """echo printf basename dirname test [ kill sleep export local declare typeset readonly function
+        set unset exit return true false read cd mkdir"""
 )
 
 
@@ -217,7 +216,8 @@ class CommandPolicy:
             if rule is not None:
                 why = f"the rule ask {rule.text} wants a person's word"
                 return Ruling("ask", "ask", rule.text, why, remember=False)
-            opaque = part.simple.opaque or hidden_code(part.simple)
+            read = bool(script.plain) and reading(part.simple) is not None
+            opaque = part.simple.opaque or ("" if read else hidden_code(part.simple))
             if opaque:
                 return _unclear(opaque)
         return None
@@ -266,7 +266,7 @@ class CommandPolicy:
                 if not written and reading(part.simple) is not None:
                     continue
                 for path in self._sensitive.becomes(word, part.folders[-1], cache):
-                    place = self._protected.named(path)
+                    place = self._protected.named(path, cache)
                     if place is not None:
                         why = (
                             f"{path}: programs or agents run or obey by themselves what lies there"
@@ -302,9 +302,9 @@ class CommandPolicy:
             shut = ""
             opened = reading(simple)
             if opened is not None:
-                hidden = self._reading.hides_sensitive(simple, opened, looks)
-                if hidden:
-                    return Ruling("ask", "sensitive", "", hidden, remember=False)
+                hidden = self._hidden(simple, opened, looks)
+                if hidden is not None:
+                    return hidden
                 shut = self._reading.shut(simple, opened, context, beyond, looks)
             why = shut or self._reading.more_than_reading(simple, opened, context)
             if not why and opened is not None and opened.repository is not None and not quiet:
@@ -325,6 +325,18 @@ class CommandPolicy:
                 why = f"{path} lies outside the workspace"
                 return Ruling("ask", "mode", context.mode, why, suggests=folder_rule(path))
         return by_rule or Ruling("allow", "mode", f"{context.mode}, read-only")
+
+    def _hidden(self, simple: Simple, opened: Reading, looks: Looks) -> Ruling | None:
+        """What a command that only reads may not read, although no word of it names that."""
+        hidden = self._reading.hides_sensitive(simple, opened, looks)
+        if hidden:
+            return Ruling("ask", "sensitive", "", hidden, remember=False)
+        for path in self._reading.followed(simple, opened, looks) if self._path_denies else ():
+            rule, _ = self._path_denies.hit(path)
+            if rule is not None:
+                why = f"the rule deny {rule.text} forbids {path}"
+                return Ruling("deny", "deny", rule.text, why, remember=False)
+        return None
 
     def _by_rule(
         self,

@@ -50,7 +50,7 @@ class Conditions:
             # ``/x`` is absolute in ohmo's rules, and of the project in Claude Code's settings.
             anchored = pattern.startswith("/") and not pattern.startswith("//")
             there = self._rule(f"{tool}(.{pattern})", cwd) if anchored else rule
-            return any(_file(each, call, cwd) for each in (rule, there))
+            return any(self._file(each, call, cwd) for each in (rule, there))
         if not rule.names(call.name) or rule.pattern is None:
             return rule.names(call.name)
         if tool == "WebFetch":
@@ -77,17 +77,17 @@ class Conditions:
                 return True
         return False
 
-
-def _file(rule: Rule, call: ToolCall, cwd: Path) -> bool:
-    key = "notebook_path" if call.name == "NotebookEdit" else "file_path"
-    named = str(call.arguments.get("path" if call.name in _SEARCHES else key) or ".")
-    kind = "read" if call.name in READERS else "write"
-    for path in (real(cwd / named), os.path.normpath(cwd / named)):
-        if path_matches(rule, kind, call.name, path):
-            return True
-        if call.name in _SEARCHES and PathRules((rule,)).hit(path) != (None, None):
-            return True
-    return False
+    def _file(self, rule: Rule, call: ToolCall, cwd: Path) -> bool:
+        key = "notebook_path" if call.name == "NotebookEdit" else "file_path"
+        named = str(call.arguments.get("path" if call.name in _SEARCHES else key) or ".")
+        named = self._shell.home + named[1:] if named.startswith("~/") else named
+        kind = "read" if call.name in READERS else "write"
+        for path in (real(cwd / named), os.path.normpath(cwd / named)):
+            if path_matches(rule, kind, call.name, path):
+                return True
+            if call.name in _SEARCHES and PathRules((rule,)).hit(path) != (None, None):
+                return True
+        return False
 
 
 def _host(url: str) -> str:

@@ -273,6 +273,7 @@ class FsCache:
         self.folders: dict[str, str] = {}
         self._asked: Counter[str] = Counter()
         self._links: dict[str, frozenset[str] | None] = {}
+        self._repositories: dict[str, bool] = {}
 
     def resolved(self, whole: str) -> str:
         """``realpath`` of an absolute path: most names of one command share their folder. Raises
@@ -285,6 +286,13 @@ class FsCache:
         inside = self.folders[folder]
         path = f"{inside.rstrip('/')}/{name}"
         return real(path) if self.is_link(inside, name) else path
+
+    def is_repository(self, folder: str) -> bool:
+        """Whether it has these three names (gitrepository-layout(5)), absolute and resolved."""
+        if folder not in self._repositories:
+            names = (f"{folder}/{name}" for name in ("HEAD", "objects", "refs"))
+            self._repositories[folder] = all(map(os.path.lexists, names))
+        return self._repositories[folder]
 
     def is_link(self, folder: str, name: str) -> bool:
         """``folder`` resolved. Raises ValueError for a name no system takes."""

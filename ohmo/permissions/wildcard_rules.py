@@ -10,7 +10,8 @@ from functools import cache, lru_cache
 
 from ohmo.shell.options import Options, given, options_of, rows_of
 from ohmo.shell.patterns import word_set
-from ohmo.shell.plain import NotPlain, read_plain
+from ohmo.shell.plain import read_plain
+from ohmo.shell.plain_words import NotPlain
 from ohmo.shell.reading import only_reads, reading
 from ohmo.shell.script import Simple
 from ohmo.shell.wrappers import SHELLS, WRAPPERS
@@ -168,6 +169,8 @@ def covers(pattern: str | None, command: Simple, inside: Inside) -> bool:
     word ``*`` stand for more words, ``*`` in a word for letters of it; None is everything."""
     if pattern is None:
         return True
+    if command.handed is not None and command.handed.at:
+        return False  # whatever they are called
     pattern_words = _words(pattern)
     if pattern_words.count("*") > 1 and len(command.words) > _MOST:
         return False

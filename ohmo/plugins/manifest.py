@@ -1,5 +1,6 @@
 """One plugin as it stands in its folder: a manifest, ``plugin.yaml`` or the published layout of
-Claude Code (code.claude.com/docs/en/plugins-reference), and what it says belongs to it."""
+Claude Code (code.claude.com/docs/en/plugins-reference), where it is left out too, and what it says
+belongs to it."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from ohmo.content import FRONT_MATTER, NEEDED, Content, Unfit, content_of, newer
 MANIFESTS = ("plugin.yaml", ".claude-plugin/plugin.json")  # the first that is there counts
 _HOOKS = ("hooks/hooks.json", "hooks.yaml")  # read where the manifest names none
 _SERVERS = (".mcp.json",)
+_USUAL = (*_HOOKS, *_SERVERS, "skills/", "commands/", "SKILL.md")
 LONGEST_NAME, LONGEST_LINE = 40, 500  # characters
 _NAME = re.compile(r"[A-Za-z0-9](?:[_-]?[A-Za-z0-9])*")
 _COMMAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(?::[A-Za-z0-9][A-Za-z0-9_.-]*)*")
@@ -102,7 +104,7 @@ def read_plugin(folder: Path) -> tuple[Plugin, Content]:
         content = content_of(folder)
     except Unfit as error:
         raise BadPlugin(f"{error}; mend it or take the folder away") from None
-    written = _manifest(content)
+    written = _manifest(content, folder.name)
     name = written.name
     if len(name) > LONGEST_NAME or _NAME.fullmatch(name) is None:
         raise BadPlugin(
@@ -129,11 +131,15 @@ def read_plugin(folder: Path) -> tuple[Plugin, Content]:
     return plugin, content
 
 
-def _manifest(content: Content) -> _Written:
-    """Raises BadPlugin."""
+def _manifest(content: Content, folder: str) -> _Written:
+    """Without one a plugin is called as its folder, and what stands at the usual places belongs to
+    it. Raises BadPlugin."""
     file = next((name for name in MANIFESTS if name in content.files), None)
     if file is None:
-        raise BadPlugin(f"there is no {' and no '.join(MANIFESTS)}; write one")
+        if not any(name.startswith(_USUAL) for name in content.files):
+            none = f"there is no {' and no '.join(MANIFESTS)}"
+            raise BadPlugin(f"{none}, and nothing of a plugin at its usual place; write one")
+        return _Written(name=folder)
     text = _text(content, file)
     if file.endswith(".json"):
         try:

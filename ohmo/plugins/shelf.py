@@ -123,15 +123,17 @@ class _Copy:
 
 class Plugins:
     """``root``: the folder of their folders. ``copies``: where they are laid to be used; its
-    content is ours. ``taken``: what no short name of a command may be."""
+    content is ours. ``kept``: where each that is used has a folder to keep things in. ``taken``:
+    what no short name of a command may be."""
 
     def __init__(
-        self, root: Path, copies: Path, trusts: Trusts, judge: Judge, tell: Tell,
+        self, root: Path, copies: Path, kept: Path, trusts: Trusts, judge: Judge, tell: Tell,
         *, taken: Taken = nothing_taken, monotonic: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self.entries: tuple[Entry, ...] = ()
         self._root = root
         self._copies = copies
+        self._kept = kept
         self._trusts = trusts
         self._judge = judge
         self._tell = tell
@@ -287,6 +289,7 @@ class Plugins:
                     return replace(entry, state="broken", why="it is being changed; look again")
                 _lay(copy, content)
                 self._laid[plugin.name] = _Copy(plugin.digest, stamps_of(copy))
+            (self._kept / plugin.name).mkdir(mode=0o700, parents=True, exist_ok=True)
         except (OSError, BadPlugin) as error:
             return replace(entry, state="broken", why=f"it cannot be copied to {copy}: {error}")
         return replace(entry, state="trusted", copy=copy)

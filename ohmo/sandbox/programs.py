@@ -98,6 +98,7 @@ class Programs:
         reads, writes = self._named(argv, cwd, terms) if terms.owners else ((), ())
         own = tuple(Path(each) for each in (terms.plugin,) if each)
         lasting = tuple(self._lasting / each for each in (terms.cache,) if each)
+        lasting += tuple(Path(each) for each in (terms.data,) if each)
         for folder in lasting:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         opened = Opened(reads, writes, network=terms.network, offline=not terms.network)

@@ -332,6 +332,8 @@ class Walls:
             "Callable[[Sandbox, Cage], Awaitable[str]]", load("ohmo.sandbox.probing:nameless")
         )
         cage = await asyncio.to_thread(self.planned, settings.workspace)
+        # A workspace that nobody made yet says nothing of the walls.
+        cage = replace(cage, write=tuple(filter(os.path.exists, cage.write)))
         # Not what commands may write to: a bwrap from there would be theirs.
         folders = filter(os.path.isabs, settings.path.split(":"))
         path = ":".join(one for one in folders if not _below_any(_real(Path(one)), cage.write))

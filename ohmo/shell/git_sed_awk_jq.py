@@ -213,26 +213,37 @@ _SED_CHANGES = "|".join(
 _SED_COMMAND = rf"(?:{_SED_PLACES})?(?:[pdqnNGhHx=]|{_SED_CHANGES})"
 _SED = re.compile(rf"\s*+{_SED_COMMAND}[ \t]*+(?:[;\n]\s*+{_SED_COMMAND}[ \t]*+)*+;?\s*+")
 
+# Names of nobody's settings, also with what stands in brackets behind them.
+_AWK_NAME = r"(?:[acikmnstx]|sum|count|total|max|min|seen|cnt|lines|words|len)\b"
+_AWK_TEXT = r"\"(?:[^\"\\\n]|\\[nt\"])*\""
+_AWK_FIELD = r"(?:\$(?:\d+|NF)|\$\(NF-\d+\)|NR|NF|FNR|FILENAME)"
+_AWK_SUM = rf"{_AWK_NAME}(?:\[(?:{_AWK_FIELD}|{_AWK_NAME}|{_AWK_TEXT})\])?"
 _AWK_VALUE = (
-    r"(?:\$(?:\d+|NF)|\$\(NF-\d+\)|NR|NF|FNR|FILENAME|\d+|\"[^\"\\\n]*\"|length\(\$\d+\)"
-    r"|length(?!\s*/))"  # to mawk a slash behind it begins a pattern
+    rf"(?:{_AWK_FIELD}|\d+|{_AWK_TEXT}|length\(\$\d+\)"
+    r"|length(?!\s*+/))"  # to mawk a slash behind it begins a pattern
 )
-_AWK_SUM = r"(?:s|n|c|t|sum|count|total|max)"
+_AWK_EITHER = rf"(?:{_AWK_VALUE}|{_AWK_SUM})"
 _AWK_TEST = (
-    rf"(?:{_AWK_VALUE}\s*(?:==|!=|>=|<=|>|<|%|\+)\s*{_AWK_VALUE}(?:\s*==\s*\d+)?"
-    rf"|(?:{_AWK_VALUE}\s*!?~\s*|!?)/[\w .,:@=^$*+-]*/|!?{_AWK_VALUE})"
+    rf"(?:{_AWK_VALUE}\s*+(?:==|!=|>=|<=|>|<|%|\+)\s*+{_AWK_EITHER}(?:\s*+==\s*+\d+)?"
+    rf"|(?:{_AWK_VALUE}\s*+!?~\s*+|!?)/[\w .,:@=^$*+-]*/|!?{_AWK_VALUE}|!?{_AWK_SUM}(?:\+\+)?)"
 )
 _AWK_STATEMENT = (
-    rf"(?:print(?:\s+(?:{_AWK_VALUE}|{_AWK_SUM})"
-    rf"(?:(?:\s*,\s*|\s+|\s*[-+*/]\s*|(?>(?=\")|(?<=\")))(?:{_AWK_VALUE}|{_AWK_SUM}))*)?"
-    rf"|{_AWK_SUM}\s*\+=\s*{_AWK_VALUE}|{_AWK_SUM}\+\+|next|exit)"
+    rf"(?:print(?:\s++{_AWK_EITHER}"
+    rf"(?:(?:\s*+,\s*+|\s++|\s*+[-+*/]\s*+|(?>(?=\")|(?<=\"))){_AWK_EITHER})*)?"
+    rf"|printf\s++{_AWK_TEXT}(?:\s*+,\s*+{_AWK_EITHER})*"
+    rf"|{_AWK_SUM}\s*+\+=\s*+{_AWK_VALUE}|{_AWK_SUM}\+\+|O?FS\s*+=\s*+{_AWK_TEXT}|next|exit)"
+)
+_AWK_STATEMENTS = (
+    rf"(?:for\s*+\({_AWK_NAME}\s++in\s++{_AWK_NAME}\)\s*+)?{_AWK_STATEMENT}"
+    rf"\s*+(?:;\s*+{_AWK_STATEMENT}\s*+)*;?"
 )
 _AWK_RULE = (
-    rf"(?:(?:BEGIN|END|{_AWK_TEST}(?:\s*(?:&&|\|\||,)\s*{_AWK_TEST})*)?\s*"
-    rf"\{{\s*{_AWK_STATEMENT}\s*(?:;\s*{_AWK_STATEMENT}\s*)*;?\s*\}}"
-    rf"|{_AWK_TEST}(?:\s*(?:&&|\|\||,)\s*{_AWK_TEST})*)"
+    rf"(?:(?:BEGIN|END|{_AWK_TEST}(?:\s*+(?:&&|\|\||,)\s*+{_AWK_TEST})*)?\s*+"
+    rf"\{{\s*+{_AWK_STATEMENTS}\s*+\}}"
+    rf"|{_AWK_TEST}(?:\s*+(?:&&|\|\||,)\s*+{_AWK_TEST})*)"
 )
-_AWK = re.compile(rf"\s*{_AWK_RULE}(?:(?:\s*[;\n]|(?<=\}}))\s*{_AWK_RULE})*\s*")
+_AWK = re.compile(rf"\s*+{_AWK_RULE}(?:(?:[ \t]*+\n|\s*+;|(?<=\}}))\s*+{_AWK_RULE})*\s*+")
+AWK_SETS = re.compile(rf"{_AWK_NAME}=[\w.,:-]*")
 
 _JQ_PATH = r"(?:\.[A-Za-z_]\w*)+"  # what a string may hold of the input
 _JQ_TEXT = rf"\"(?:[^\"\\]|\\[\"\\/nt]|\\\((?:{_JQ_PATH}|\.)\))*\""

@@ -15,7 +15,8 @@ from tree_sitter import Node
 
 from channels.record import record
 from ohmo.shell.patterns import ANY, known, word_set
-from ohmo.shell.plain import NotPlain, read_plain
+from ohmo.shell.plain import read_plain
+from ohmo.shell.plain_words import NotPlain
 from ohmo.shell.scope import MOST, Scope, assigned_below, changes_folder, output_of, run_builtin
 from ohmo.shell.script import Redirect, Script, Simple
 from ohmo.shell.words import PRIVATE, Misread, TooSlow, Words, parsed
@@ -99,6 +100,9 @@ class _Reader:
 
     def add(self, simple: Simple) -> None:
         """A command of a plain line, and what it runs."""
+        if simple.runs:  # which stands behind it
+            self.commands.append(simple)
+            return
         stdin = simple.stdin
         if any(redirect.kind == "read" for redirect in simple.redirects):
             stdin = "text"

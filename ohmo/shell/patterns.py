@@ -132,6 +132,7 @@ def _spread(row: set[int], left: str) -> set[int]:
     return out
 
 
+OPTION_LIKE = re.compile(r"[\x00-\x7f](?<![A-Za-z0-9_./])")  # how a name must not begin
 BUDGET = 20_000  # folder entries looked at for one word
 _PIECES = re.compile(r"\\(.)|([*?])|([^*?\\]+)", re.DOTALL)
 
@@ -177,6 +178,21 @@ def matching_names(pattern: str, cwd: str, most: int) -> list[str]:
     if top == pattern[:1]:
         return paths
     return [path.removeprefix(top) for path in paths]
+
+
+def names_of(pattern: str, cwd: str, most: int) -> list[str]:
+    """The same for a word of a line that runs unasked. Raises TooWide also where the names may be
+    others by then, or look like options."""
+    if pattern.startswith(("/proc", "/dev", "/sys")):
+        raise TooWide("wildcards in a folder that changes by itself")
+    try:
+        names = matching_names(pattern, cwd, most)
+    except TooWide:
+        raise TooWide("wildcards that match more than can be looked at") from None
+    for name in names:
+        if OPTION_LIKE.match(name):
+            raise TooWide(f"a wildcard that becomes {name[:80]!r}")
+    return names
 
 
 def _plain(text: str) -> str:

@@ -4,8 +4,8 @@ part that may run unasked.
 A line is simple commands between ``|``, ``&&``, ``||``, ``;`` and newlines. A command is words and
 redirections. A word is made of
 
-* letters, digits and ``_ . / : , @ % + = ^ -``; ``#``, ``!`` and ``~`` where bash takes them for
-  themselves; a letter of another script counts as a letter;
+* letters, digits and ``_ . / : , @ % + = ^ -``; ``#``, ``!``, ``~`` and ``{}`` where bash takes
+  them for themselves; a letter of another script counts as a letter; any one behind a backslash;
 * ``'...'``, and ``"..."`` without a backquote, with no ``$`` but of ``$HOME`` and what a loop sets;
 * ``*`` and ``?``, which become the names on the disk now; ``~`` or ``~/`` at the beginning;
   ``$HOME`` at the beginning, as a whole word or before ``/``; what a loop sets.
@@ -13,49 +13,36 @@ redirections. A word is made of
 ``cd FOLDER`` with ``&&`` or an end behind it may stand first, ``LC_ALL=C`` and a few like it before
 a command. ``if``, ``then``, ``elif``, ``else``, ``fi`` and ``!`` change nothing of what can run:
 every command between them counts. ``for NAME in WORDS; do ...; done`` is what is in it, once with
-each word. Everything else (bash(1), "SHELL GRAMMAR", "QUOTING", "EXPANSION", "REDIRECTION") is not
-plain: a person is asked.
+each word. ``while read NAME; do ...; done`` behind a pipe is what is in it, and ``find -exec``,
+``xargs`` and their like are what they run, with a folder in the place of each name that is only
+known then (``handed.py``). Everything else (bash(1), "SHELL GRAMMAR", "QUOTING", "EXPANSION",
+"REDIRECTION") is not plain: a person is asked.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import NoReturn
+from typing import Literal
 
-from ohmo.shell.patterns import TooWide, matching_names, real, word_set
-from ohmo.shell.script import Redirect, Simple
+from ohmo.shell.handed import commands_of, names_told
+from ohmo.shell.patterns import ANY, real, word_set
+from ohmo.shell.plain_words import BARE, Words, no
+from ohmo.shell.reading import reading, takes_no_input
+from ohmo.shell.script import Handed, Redirect, Simple
 
 _LONGEST = 10_000  # characters; nobody reads a longer line at a glance, nor do we
-_MOST_NAMES = 5_000  # that the wildcards of one line become
-_LEAST_NAMES = 50  # that a wildcard counts for: it looks at far more than it becomes
 _MOST_COMMANDS = 300  # and rounds of loops: each is judged
-_MOST_LETTERS = 30_000  # that the loops of a line come to: each round is read again
 _MOST_INSIDE = 10  # loops inside each other
 # Controls but tab and newline; letters nobody sees (Hangul fillers); halves of characters; the
 # range that marks wildcards elsewhere.
 _STRANGE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u115f\u1160\u3164\uffa0\ud800-\uf8ff]")
-_BLANK = re.compile(r"[ \t]+|(?<![^ \t\n;|&])#[^\n\\]*")
 _OPERATOR = re.compile(r"\|\||&&|[|;](?!&)|\n")
 _REDIRECT = re.compile(r"(?:(?<![^ \t\n;|&])[012])?(>>|>&|>|<(?![<>&(]))|(&>>?)")
 _DESCRIPTOR = re.compile(r"[12](?=[ \t\n;|&]|$)")
-_BARE = r"[A-Za-z0-9_./:,@%+=^-]"
-_SIMPLE_WORDS = re.compile(rf"(?:{_BARE}++[ \t]++)+")
-# ``@{1}`` is git's: without a comma and dots it is no brace expansion
-_LETTERS = re.compile(rf"(?:@\{{[A-Za-z0-9]+\}}|{_BARE})+")
-# what some language of a house may take for a letter of the name is left out
-_VALUE = r"\$(?:[A-Za-z_]\w*+(?![^\x00-\x7f])|\{[A-Za-z_]\w*\})"
-_QUOTED = re.compile(rf"""'([^']*)'|"((?:[^"$`\\]|\\[^\n]|{_VALUE})*)\"""", re.ASCII)
-# bash(1), "Double Quotes": before every other character a backslash is one
-_IN_QUOTES = re.compile(rf"""\\([$`"\\])|({_VALUE})""", re.ASCII)
-_LOOPED = re.compile(_VALUE, re.ASCII)
-_UNQUOTED = re.compile(rf"{_BARE}+")  # bash(1), "Word Splitting": it stays one word
-_HOME = re.compile(r"\$HOME(?=[/ \t\n;|]|$)")
-_UNSPLIT = re.compile(r"/[A-Za-z0-9_./-]*")
-_END = re.compile(r"[ \t\n;|&]|$")
-_WORD_END = " \t\n;|&<>"
-_OPTION_LIKE = re.compile(r"[\x00-\x7f](?<![A-Za-z0-9_./])")  # how a name must not begin
+_SIMPLE_WORDS = re.compile(rf"(?:{BARE}++[ \t]++)+")
 _PROGRAM = re.compile(r"[A-Za-z0-9_./+:-]+|\[")
 # bash(1), "RESERVED WORDS": where a command begins, and nothing else is there
 _BRANCH = re.compile(r"(?:if|then|elif|else|!)(?=[ \t])|(?:if|then|elif|else)(?=\n)")
@@ -64,6 +51,11 @@ _CLOSED = re.compile(r"(?:fi|done)(?=[ \t\n;|&<>]|$)")
 _DO = re.compile(r"do(?=[ \t\n])")
 # Names in small letters are nobody's settings.
 _FOR = re.compile(r"for[ \t]+([a-z][a-z0-9]{0,9})[ \t]+in(?=[ \t])")
+# Reads a line, or what stands before a null byte.
+_WHILE = re.compile(
+    r"while[ \t]+(IFS=[ \t]+)?read[ \t]+(-r[ \t]+)?(-d[ \t]+(?:''|\"\")[ \t]+)?([a-z][a-z0-9]{0,9})"
+    r"(?=[ \t]*[;\n])"
+)
 _AROUND = re.compile(  # changes how a program writes, and nothing of what it opens or runs
     r"(?:(?:LC_ALL|LANG)=(?:C|C\.UTF-8|en_US\.UTF-8)|(?:GIT_)?PAGER=cat|NO_COLOR=1|COLUMNS=\d{1,4}"
     r"|TZ=UTC)[ \t]+"
@@ -77,313 +69,268 @@ _NO_PROGRAM = word_set(
 )
 
 
-class NotPlain(Exception):
-    """The line does not lie in the plain language; the text names what does not."""
-
-
 def read_plain(text: str, home: str, cwd: str) -> tuple[Simple, ...]:
     """The commands of a line in their order, each with exactly the words that bash would give it.
     ``cwd`` absolute. Looks at the disk for wildcards. Raises NotPlain."""
     return _Reader(text, home, cwd).commands()
 
 
-class _Reader:
+class _Reader(Words):
     def __init__(self, text: str, home: str, cwd: str) -> None:
-        self._text = text
-        self._home = home
-        self._cwds = (cwd,)
-        self._at: int = 0
-        self._left = _MOST_NAMES
-        self._listed: list[str] = []
+        super().__init__(text, home, cwd)
         self._goes_on_after_failure = False
         self._nested = False
         self._branches: list[str] = []  # of each ``if`` that is open the last word
         self._over: list[str] = []  # the folders in which the words of loops are looked for
         self._rounds = 0
-        self._letters = _MOST_LETTERS  # that loops may still come to
-        self._values: dict[str, tuple[str, bool]] = {}  # of loops; whether a wildcard gave it
-        self._used: set[bool] = set()  # such values in the word that is read
+        self._mixed = False  # a command writes its errors where it writes its output
 
     def commands(self) -> tuple[Simple, ...]:
-        if len(self._text) > _LONGEST:
-            _no(f"more than {_LONGEST} characters")
-        if (strange := _STRANGE.search(self._text)) is not None:
-            _no(f"the character {strange[0]!a}")
+        if len(self.text) > _LONGEST:
+            no(f"more than {_LONGEST} characters")
+        if (strange := _STRANGE.search(self.text)) is not None:
+            no(f"the character {strange[0]!a}")
         commands: list[Simple] = []
         self._list(commands, inside=False)
         if not commands:
-            _no("no command")
-        if self._nested and re.search("[|<]", self._text):  # which may lead to all that is inside
+            no("no command")
+        if self._nested and re.search("[|<]", self.text):  # which may lead to all that is inside
             commands = [replace(each, stdin="pipe") for each in commands]
         if self._nested or self._goes_on_after_failure:
-            if len(self._cwds) > 1 and any(each.listed for each in commands):
-                _no("wildcards in a folder that is only known when it runs")
+            if len(self.cwds) > 1 and any(each.listed for each in commands):
+                no("wildcards in a folder that is only known when it runs")
             return tuple(dict.fromkeys(commands) if self._nested else commands)
         return tuple(replace(each, cwds=each.cwds[-1:]) for each in commands)
 
     def _list(self, commands: list[Simple], *, inside: bool) -> None:
         """Up to the end, ``inside`` a loop up to its ``done``."""
-        self._skip(lines=True)
+        self.skip(lines=True)
         piped = False
-        while self._at < len(self._text):
-            began = self._at
-            while (branch := _BRANCH.match(self._text, self._at)) is not None:
-                self._nested, self._at = True, branch.end()
-                self._branch(branch[0])
-                self._skip(lines=True)
-            loop, closed = (form.match(self._text, self._at) for form in (_FOR, _CLOSED))
-            if closed is not None:
-                if self._at > began or (closed[0] == "done" and (not inside or self._branches)):
-                    _no(repr(closed[0]))
-                self._at = closed.end()
-                if closed[0] == "done":
-                    return
-                self._branch("fi")
-            if loop is not None:
-                self._loop(loop, commands)
-            command = self._command(piped=piped, behind=bool(loop or closed))
+        fed: tuple[Simple, ...] | None = ()  # the commands before it in its pipeline
+        while self.at < len(self.text):
+            kind = self._keyword(commands, fed, inside=inside)
+            if kind == "done":
+                return
+            command = self._command(piped=piped, behind=kind != "")
+            if kind == "told" and any(each.kind == "read" for each in command.redirects):
+                no("a loop that reads something else than it is told")
             operator = ""  # between two commands; none at the end of the text
-            match = _OPERATOR.match(self._text, self._at)
+            match = _OPERATOR.match(self.text, self.at)
             if match is not None:
                 operator = match[0]
-                self._at = match.end()
-                self._skip(lines=True)
-                if operator in ("|", "&&", "||") and self._at == len(self._text):
-                    _no(f"nothing behind {operator}")
+                self.at = match.end()
+                self.skip(lines=True)
+                if operator in ("|", "&&", "||") and self.at == len(self.text):
+                    no(f"nothing behind {operator}")
                 self._goes_on_after_failure |= operator in (";", "\n", "||")
             if command.words[0] == "cd":
                 self._enter(command, operator, first=not commands)
-            if not (loop or closed) or command.redirects:
-                commands.append(command)
+            if not kind:
+                runs = commands_of(command, fed)
+                if runs and all(reading(each) is not None for each in runs):
+                    command = replace(command, runs=runs)
+                self._check(command, piped=piped)
+            if not kind or command.redirects:
+                commands += [command, *command.runs]
+            linked = operator == "|" and not (kind or self._mixed or fed is None or len(fed) > 5)
+            fed = (*(fed or ()), command) if linked else None if operator == "|" else ()
             if len(commands) > _MOST_COMMANDS:
-                _no(f"more than {_MOST_COMMANDS} commands")
+                no(f"more than {_MOST_COMMANDS} commands")
             piped = operator == "|"
         if inside or self._branches:
-            _no("no end of it")
+            no("no end of it")
+
+    def _keyword(
+        self, commands: list[Simple], fed: tuple[Simple, ...] | None, *, inside: bool
+    ) -> Literal["", "loop", "told", "fi", "done"]:
+        """What begins or ends here beside a simple command."""
+        began = self.at
+        while (branch := _BRANCH.match(self.text, self.at)) is not None:
+            self._nested, self.at = True, branch.end()
+            self._branch(branch[0])
+            self.skip(lines=True)
+        closed = _CLOSED.match(self.text, self.at)
+        if closed is not None:
+            done = closed[0] == "done"
+            if self.at > began or (done and (not inside or self._branches)):
+                no(repr(closed[0]))
+            self.at = closed.end()
+            if not done:
+                self._branch("fi")
+            return "done" if done else "fi"
+        if (loop := _FOR.match(self.text, self.at)) is not None:
+            self._loop(loop, commands)
+            return "loop"
+        if (loop := _WHILE.match(self.text, self.at)) is not None:
+            return "told" if self._while(loop, commands, fed) else "loop"
+        return ""
+
+    def _check(self, command: Simple, *, piped: bool) -> None:
+        """What is handed names that nobody knows only reads; and in a loop over such names, which
+        reads them from its input, nothing else reads of that: it would begin in their middle."""
+        if command.handed is not None and reading(command) is None:
+            no(f"{command.words[0]} with what is only known when it runs")
+        fed = piped or any(each.kind == "read" for each in command.redirects)
+        if self.told and not fed and not takes_no_input(command):
+            no(f"{command.words[0]}, which may read the input of the loop")
 
     def _branch(self, word: str) -> None:
         if word in ("if", "!"):
             self._branches += [word] if word == "if" else []
         elif not self._branches or word not in _BEHIND[self._branches[-1]].split():
-            _no(repr(word))
+            no(repr(word))
         else:
             self._branches[-1:] = [word] if word != "fi" else []
 
     def _loop(self, head: re.Match[str], commands: list[Simple]) -> None:
         """What is in it once with each word, up to its ``done``."""
-        self._nested, self._at = True, head.end()
+        self._nested, self.at = True, head.end()
         words: list[tuple[str, bool]] = []
-        self._listed = [*self._over]
+        self.listed = [*self._over]
         while True:
-            self._skip(lines=False)
-            if self._at == len(self._text) or _OPERATOR.match(self._text, self._at):
+            self.skip(lines=False)
+            if self.at == len(self.text) or _OPERATOR.match(self.text, self.at):
                 break
-            names = self._word()
-            wild = isinstance(names, list) or True in self._used
+            names = self.word()
+            if self.handed is not None:
+                no("a loop over what is only known when it runs")
+            wild = isinstance(names, list) or True in self.used
             words += ((name, wild) for name in ([names] if isinstance(names, str) else names))
-        if not words or self._text[self._at : self._at + 1] not in (";", "\n"):
-            _no("a loop over nothing")
-        self._at += 1
-        self._skip(lines=True)
-        body = _DO.match(self._text, self._at)
+        if not words or self.text[self.at : self.at + 1] not in (";", "\n"):
+            no("a loop over nothing")
+        if head[1] in self.values or head[1] in self.told:
+            no("a loop in one of the same name")
+        self._over = self.listed
+        for body in self._rounds_of(len(words)):
+            self.values[head[1]] = words[body]
+            self._list(commands, inside=True)
+        self.values.pop(head[1], None)
+
+    def _while(
+        self, head: re.Match[str], commands: list[Simple], fed: tuple[Simple, ...] | None
+    ) -> bool:
+        """What is in it once, with all names that it may be told in the place of its own; whether
+        they are known to be nothing else."""
+        self._nested, self.at = True, head.end()
+        blank, whole, null, name = head.groups()
+        plainly = not null or (blank and whole)
+        if fed and fed[0].words[0] == "ls" and len(fed[0].words) > 2:
+            plainly = False  # it tells empty lines between folders, of which ``$NAME`` is no word
+        told = names_told(fed, null=bool(null)) if plainly else None
+        if name in self.values or name in self.told:
+            no("a loop in one of the same name")
+        self.skip(lines=False)
+        for _ in self._rounds_of(1):
+            self.told[name] = told or ((ANY,), Handed())
+            self._list(commands, inside=True)
+        self.told.pop(name, None)
+        return told is not None
+
+    def _rounds_of(self, count: int) -> Iterator[int]:
+        """Stands behind ``do`` as often."""
+        self.at += 1
+        self.skip(lines=True)
+        body = _DO.match(self.text, self.at)
         if body is None:
-            _no("a loop without do")
-        self._over = self._listed
-        if head[1] in self._values or len(self._values) == _MOST_INSIDE:
-            _no("a loop in one of the same name, or too deep in others")
+            no("a loop without do")
+        if len(self.values) + len(self.told) == _MOST_INSIDE:
+            no("a loop too deep in others")
         around, self._branches = self._branches, []
-        for value in words:
-            self._at = body.end()
+        for at in range(count):
+            self.at = body.end()
             self._rounds += 1
             if self._rounds > _MOST_COMMANDS:
-                _no(f"more than {_MOST_COMMANDS} rounds of loops")
-            self._values[head[1]] = value
-            self._list(commands, inside=True)
-            self._spend(self._at - body.end())
-        self._values.pop(head[1], None)
+                no(f"more than {_MOST_COMMANDS} rounds of loops")
+            yield at
+            self.spend(self.at - body.end())
         self._branches = around
-
-    def _spend(self, letters: int) -> None:
-        self._letters -= letters
-        if self._letters < 0:
-            _no(f"loops of more than {_MOST_LETTERS} characters")
 
     def _enter(self, command: Simple, operator: str, *, first: bool) -> None:
         """A ``cd``."""
         if not first or operator not in ("&&", ";", "\n", "") or command.redirects:
-            _no("a cd that is not the beginning (cd FOLDER && ...)")
+            no("a cd that is not the beginning (cd FOLDER && ...)")
         # bash goes back through ``..`` by names and every other program by the disk; both have to
         # agree.
         folder = command.words[1] if len(command.words) == 2 else ""
         if command.found or folder[:1] in ("-", ""):
-            _no("a cd without one plain folder")
+            no("a cd without one plain folder")
         goal = folder if folder.startswith("/") else f"{command.cwds[0]}/{folder}"
         if real(os.path.normpath(goal)) != real(goal):
-            _no("a cd through a link and back")
-        self._cwds = (*self._cwds, real(goal))
-
-    def _skip(self, *, lines: bool) -> None:
-        """Blanks and comments, and with ``lines`` what ends lines."""
-        while self._at < len(self._text):
-            blank = _BLANK.match(self._text, self._at)
-            if blank is not None:
-                self._at = blank.end()
-            elif lines and self._text[self._at] == "\n":
-                self._at += 1
-            else:
-                return
+            no("a cd through a link and back")
+        self.cwds = (*self.cwds, real(goal))
 
     def _command(self, *, piped: bool, behind: bool) -> Simple:
         """``behind`` what was closed stand redirections only, as those of ``true``."""
         words: list[str] = ["true"] if behind else []
-        while not behind and (around := _AROUND.match(self._text, self._at)) is not None:
-            self._at = around.end()
-        self._listed = [*self._over]
+        while not behind and (around := _AROUND.match(self.text, self.at)) is not None:
+            self.at = around.end()
+        self.listed = [*self._over]
+        self._mixed = False
         globbed: set[int] = set()
+        handed: Handed | None = None
         redirects: list[Redirect] = []
         while True:
-            self._skip(lines=False)
-            if (simple := _SIMPLE_WORDS.match(self._text, self._at)) is not None:
+            self.skip(lines=False)
+            if (simple := _SIMPLE_WORDS.match(self.text, self.at)) is not None:
                 words += simple[0].split()
-                self._at = simple.end()
-            elif self._at == len(self._text) or _OPERATOR.match(self._text, self._at):
+                self.at = simple.end()
+            elif self.at == len(self.text) or _OPERATOR.match(self.text, self.at):
                 break
-            elif (redirect := _REDIRECT.match(self._text, self._at)) is not None:
-                self._at = redirect.end()
-                sign = redirect[1] or redirect[2]
-                if sign == ">&":
-                    descriptor = _DESCRIPTOR.match(self._text, self._at)
-                    if descriptor is None:
-                        _no(">& to something else than 1 or 2")
-                    self._at = descriptor.end()
-                    continue
-                self._skip(lines=False)
-                target = self._word()
-                if isinstance(target, list) or not target:
-                    _no(f"{sign} to what is only known when it runs")
-                redirects.append(Redirect("read" if sign == "<" else "write", target))
+            elif (redirect := _REDIRECT.match(self.text, self.at)) is not None:
+                redirects += self._redirect(redirect)
             else:
-                names = self._word()
+                names = self.word()
+                if self.handed is not None:
+                    handed = self._with(handed, len(words), names)
+                    globbed |= handed.at
                 if isinstance(names, list):
                     globbed.update(range(len(words), len(words) + len(names)))
                     words += names
                 else:
-                    if not words and self._used:
-                        _no("a program that a loop names")
-                    if True in self._used:
+                    if not words and (self.used or self.handed):
+                        no("a program that a loop names")
+                    if True in self.used:
                         globbed.add(len(words))
                     words.append(names)
         if not words or (behind and len(words) > 1):
-            _no("a place without a command")
+            no("a place without a command")
         if 0 in globbed or not _PROGRAM.fullmatch(words[0]) or words[0] in _NO_PROGRAM:
-            _no(f"{words[0][:80]!r} where a program stands")
+            no(f"{words[0][:80]!r} where a program stands")
         return Simple(
             tuple(words),
-            self._cwds,
+            self.cwds,
             redirects=tuple(redirects),
             stdin="pipe" if piped else "",
             found=frozenset(globbed),
-            listed=tuple(self._listed),
+            listed=tuple(self.listed),
+            handed=handed,
         )
 
-    def _word(self) -> str | list[str]:
-        """One word; of one with wildcards the names that they match now, or it alone: the folder in
-        which bash looks for names is read."""
-        start = self._at
-        parts: list[str] = []
-        wild = False
-        self._used = set()
-        while self._at < len(self._text) and self._text[self._at] not in _WORD_END:
-            part, is_wild = self._part(first=self._at == start)
-            wild |= is_wild
-            parts.append(part if is_wild else re.sub(r"[*?\\]", r"\\\g<0>", part))
-        raw = self._text[start : self._at]
-        if not raw or (raw.isdecimal() and self._text[self._at : self._at + 1] in ("<", ">")):
-            _no(repr(self._text[start : start + 20]))
-        pattern = "".join(parts)
-        plain = re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
-        if not wild:
-            return plain
-        # bash(1), "Pathname Expansion"; a word that nothing matches stays as it is.
-        folder, slash, _ = re.split(r"(?<!\\)[*?]", pattern, maxsplit=1)[0].rpartition("/")
-        self._listed.append(folder or slash or ".")
-        if pattern.startswith(("/proc", "/dev", "/sys")):
-            _no("wildcards in a folder that changes by itself")
-        try:
-            names = matching_names(pattern, self._cwds[-1], self._left)
-        except TooWide:
-            _no("wildcards that match more than can be looked at")
-        self._left -= max(_LEAST_NAMES, len(names))
-        for name in names:
-            if _OPTION_LIKE.match(name):
-                _no(f"a wildcard that becomes {name[:80]!r}")
-        return names or [plain]
+    def _redirect(self, sign: re.Match[str]) -> list[Redirect]:
+        self.at = sign.end()
+        kind = sign[1] or sign[2]
+        self._mixed |= "&" in kind
+        if kind == ">&":
+            descriptor = _DESCRIPTOR.match(self.text, self.at)
+            if descriptor is None:
+                no(">& to something else than 1 or 2")
+            self.at = descriptor.end()
+            return []
+        self.skip(lines=False)
+        target = self.word()
+        if isinstance(target, list) or not target or self.handed:
+            no(f"{kind} to what is only known when it runs")
+        return [Redirect("read" if kind == "<" else "write", target)]
 
-    def _part(self, *, first: bool) -> tuple[str, bool]:
-        """A piece of a word, and whether it is a wildcard."""
-        text = self._text
-        at = self._at
-        if (piece := _LETTERS.match(text, at)) is not None:
-            self._at = piece.end()
-            return piece[0], False
-        if (quoted := _QUOTED.match(text, at)) is not None:
-            self._at = quoted.end()
-            single, double = quoted.groups()
-            if single is not None:
-                return single, False
-            return _IN_QUOTES.sub(
-                lambda part: part[1] or self._value(part[2].strip("${}")), double
-            ), False
-        self._at += 1
-        char = text[at]
-        if char in "*?":
-            return char, True
-        if char == "~" and not first:
-            if text[at - 1] in "=:":
-                _no("~ behind = or :")  # ``a=~/x`` would be expanded as if it were an assignment
-            return "~", False  # ``HEAD~1`` is itself
-        if char == "~":
-            if text[at + 1 : at + 2] != "/" and not _END.match(text, at + 1):
-                _no("~ before a name")
-            return self._of_home(), False
-        if char == "!" or (char == "#" and not first):
-            return char, False
-        if not char.isascii() and char.isalnum():
-            return char, False
-        if char in "[]" and first and _END.match(text, self._at):  # a word of its own: test(1)
-            return char, False
-        return self._variable(at, first=first), False
-
-    def _variable(self, at: int, *, first: bool) -> str:
-        """Outside of quotes, where it stays one word."""
-        looped = _LOOPED.match(self._text, at)
-        if looped is not None and looped[0].strip("${}") in self._values:
-            self._at = looped.end()
-            value = self._value(looped[0].strip("${}"))
-            if not _UNQUOTED.fullmatch(value):
-                _no(f"{looped[0]} without quotes")
-            return value
-        variable = _HOME.match(self._text, at) if first else None
-        if variable is None:
-            _no(repr(self._text[at]))
-        self._at = variable.end()
-        return self._of_home()
-
-    def _value(self, name: str) -> str:
-        if name == "HOME":
-            return self._of_home()
-        if name not in self._values:
-            _no(f"${name}")
-        value, found = self._values[name]
-        self._spend(len(value))  # one in the words of the next loop grows with every loop
-        self._used.add(found)
-        return value
-
-    def _of_home(self) -> str:
-        if not _UNSPLIT.fullmatch(self._home):
-            _no("a home that bash would split")
-        return self._home
-
-
-def _no(what: str) -> NoReturn:
-    raise NotPlain(what)
+    def _with(self, before: Handed | None, at: int, names: str | list[str]) -> Handed:
+        """Of a command the names that are only known when it runs, with those of one more word."""
+        told = self.handed or Handed()
+        before = before or replace(told, at=frozenset())
+        more = range(at, at + (1 if isinstance(names, str) else len(names)))
+        return Handed(
+            at=before.at | {*more},
+            bare=before.bare or told.bare,
+            split=before.split or told.split,
+            files=before.files and told.files,
+            only=told.only if told.only == before.only else (),
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -12,9 +13,10 @@ from typing import Literal
 from channels.record import record
 from ohmo.shell.git_repository import QUIET
 from ohmo.shell.git_sed_awk_jq import awk_only_prints, git_reading, jq_only_reads, sed_only_prints
+from ohmo.shell.handed import WHEN, find_reading
 from ohmo.shell.options import Given, Options, given, options_of, rows_of
-from ohmo.shell.patterns import word_set
-from ohmo.shell.script import Reading, Script, Simple
+from ohmo.shell.patterns import known, word_set
+from ohmo.shell.script import Handed, Reading, Script, Simple
 
 Operands = Literal["files", "names", "file", "text", "none", "pattern", "sed", "awk", "jq"]
 """``files``: their content is read, ``file``: of one, ``names``: they are looked at, ``text``: they
@@ -56,12 +58,12 @@ b2sum      | files   | -btz -l: --tag
 shasum     | files   | -bt -a: --algorithm:
 cksum      | files   | -a:
 cmp        | files   | -bls -n: -i: --print-bytes --verbose --quiet --silent --bytes:
-diff       | files   | -abBcdeEinNpqstTuwyZ -U: -C: -W: --unified? --context? --brief --color?
+diff       | files   | -abBcdeEinNpqrstTuwyZ -U: -C: -W: --unified? --context? --brief --color?
            |         |   --side-by-side --width: --suppress-common-lines --ignore-all-space
            |         |   --ignore-space-change --ignore-blank-lines --ignore-case --label: --text
            |         |   --report-identical-files --strip-trailing-cr --minimal --new-file
 iconv      | files   | -cs -f: -t: --from-code: --to-code:
-grep       | pattern | -abcEFGhHiIlLnoPqrsTUvwxyzZ -e: -m: -A: -B: -C: -# --regexp:
+grep       | pattern | -abcEFGhHiIlLnoPqrRsTUvwxyzZ -e: -m: -A: -B: -C: -# --regexp:
            |         |   --recursive --include: --exclude: --exclude-dir: --color? --colour? --count
            |         |   --ignore-case --no-ignore-case --line-number --files-with-matches
            |         |   --files-without-match --only-matching --word-regexp --line-regexp
@@ -141,7 +143,11 @@ jq         | jq      | -acCejMnrsRS --ascii-output --compact-output --color-outp
 # Programs that change what they name and nothing else, when no option names a folder, too.
 _CHANGING = word_set("cp mv rm rmdir mkdir touch ln chmod chown tee truncate install")
 _TARGET_OPTION = re.compile(r"-.*[t=].*", re.DOTALL)
-_APART = word_set("[ command date echo find git printf ps test xxd")  # without a row
+# Without a row.
+_APART = word_set("[ command date echo find git nice printf ps test timeout xargs xxd")
+# What the word tells is all that they do with it, whatever it is.
+_TELLING = word_set("echo printf basename dirname true")
+_DEAF = word_set("[ basename dirname echo false printf pwd test true")
 BUILTINS = word_set("echo printf test [ pwd true false : type command cd")  # bash needs no file
 _VERSIONED = word_set(
     "python python3 node ruby perl php gcc g++ cc clang make cmake bash tar docker"
@@ -154,9 +160,8 @@ _TESTS = word_set(
     """-b -c -d -e -f -G -h -L -N -O -p -r -s -S -w -x -n -z -a -o -eq -ne -lt -le -gt -ge -nt -ot
         -ef"""
 )
-_WHEN = re.compile(r"[\w @:.,/+-]*")  # TZ="..." would name a file
 _DATE = re.compile(
-    rf"\+.*|-u|-R|-I\w*|--utc|--rfc-email|--(?:iso-8601|rfc-3339)=\w+|--date={_WHEN.pattern}",
+    rf"\+.*|-u|-R|-I\w*|--utc|--rfc-email|--(?:iso-8601|rfc-3339)=\w+|--date={WHEN.pattern}",
     re.DOTALL,
 )
 _COLUMN = (
@@ -173,15 +178,6 @@ _PS_VALUE = {
     "-C": re.compile(r"[A-Za-z0-9_.-]+"),
     "-u": re.compile(r"[a-z_][a-z0-9_-]*"),
 }
-_FIND_FLAGS = word_set(
-    """-print -print0 -prune -empty -not ! ( ) -a -and -o -or , -true -false -readable -writable
-        -executable -mount -xdev -depth -daystart -noleaf -ls -quit -nouser -nogroup"""
-)
-_FIND_VALUES = word_set(
-    """-name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype -size
-        -mtime -atime -ctime -mmin -amin -cmin -newermt -maxdepth -mindepth -perm -user -group -uid
-        -gid -links -inum -lname -printf"""
-)
 
 
 @record
@@ -251,13 +247,33 @@ def reading(command: Simple) -> Reading | None:
         return Reading("names")
     if words[1:] == ("--help",) and name in _rows():
         return Reading("names")
-    if name in _APART:
-        return _reading_apart(name, command)
+    handed = command.handed if command.handed is not None and command.handed.at else None
     row = _rows().get(name)
     options = given(row.options, words, getopt=name != "tree") if row is not None else None
-    if row is None or options is None:
+    if name in _APART:
+        opened = _reading_apart(name, command)
+    elif row is None or options is None:
         return None
-    return _by_row(row, options, command)
+    else:
+        opened = _by_row(row, options, command)
+    if opened is None or handed is None:
+        return opened
+    if name in _TELLING and 0 not in handed.at:
+        return opened  # whatever the words are
+    # Where a name stands that nobody knows, no program and no value of an option may stand.
+    operands = {*options.operands} if options is not None else handed.at
+    fits = options is not None or name in ("[", "test")
+    if not (fits and opened.paths and handed.at <= operands and all(map(known, words))):
+        return None
+    return replace(opened, kind="trees", handed=handed)
+
+
+def takes_no_input(command: Simple) -> bool:
+    """Whether a command that only reads is known to leave its input alone."""
+    row = _rows().get(command.words[0])
+    by_name = row is not None and row.operands in ("files", "names", "pattern", "sed")
+    handed = command.handed is not None and command.handed.at and "-" not in command.words
+    return command.words[0] in _DEAF or bool(by_name and handed and known("".join(command.words)))
 
 
 def _by_row(row: _Row, options: Given, command: Simple) -> Reading | None:
@@ -279,7 +295,7 @@ def _by_row(row: _Row, options: Given, command: Simple) -> Reading | None:
     if kind == "file" and operands not in ([], [len(words) - 1]):
         return None  # what stands behind the first is written, also when it looks like an option
     paths = [words[at] for at in operands if words[at] != "-"]
-    deep = words[0] == "rg" or options.has("-r", "--recursive")
+    deep = words[0] == "rg" or options.has("-r", "-R", "--recursive")
     arguments = words[1:] if words[0] == "strings" else paths
     if any(word.startswith("@") for word in arguments):
         return None  # a file of options (binutils)
@@ -292,6 +308,8 @@ def _by_row(row: _Row, options: Given, command: Simple) -> Reading | None:
     paths += [words[at] for at in options.late]
     if kind == "names":
         return Reading("names", tuple(paths))
+    if options.has({"grep": "-R", "diff": "-r"}.get(words[0], "")):
+        return Reading("trees", tuple(paths), handed=Handed())  # by links, too
     return Reading("trees" if kind == "pattern" and deep else "files", tuple(paths))
 
 
@@ -302,8 +320,10 @@ def _reading_apart(name: str, command: Simple) -> Reading | None:
     match name:
         case "git":
             return git_reading(command)
+        case "nice" | "timeout" | "xargs":  # what they run stands behind them
+            harmless = command.runs != ()
         case "find":
-            return _find(command)
+            return find_reading(command)
         case "[" | "test":
             return _test(command)
         case "xxd":  # its second file is written
@@ -312,7 +332,7 @@ def _reading_apart(name: str, command: Simple) -> Reading | None:
         case "command":
             harmless = first in ("-v", "-V") and all(map(_ANY_NAME.fullmatch, rest))
         case "date":  # ``date 10101010`` sets the clock
-            harmless = _all_known(command.words[1:], _DATE, {"-d": _WHEN, "--date": _WHEN})
+            harmless = _all_known(command.words[1:], _DATE, {"-d": WHEN, "--date": WHEN})
         case "ps":  # not ``ps e``, which shows the environment
             harmless = _all_known(command.words[1:], _PS, _PS_VALUE)
         case "printf":
@@ -331,25 +351,6 @@ _SCRIPTS: dict[str, Callable[[str], bool]] = {
     "awk": awk_only_prints,
     "jq": jq_only_reads,
 }
-
-
-def _find(command: Simple) -> Reading | None:
-    words = command.words
-    at = 1
-    while at < len(words) and not words[at].startswith(("-", "(", "!")):
-        at += 1
-    paths = words[1:at]
-    rest = iter(words[at:])
-    for word in rest:
-        if word in _FIND_VALUES:
-            value = next(rest, None)
-            if value is None or (word == "-newermt" and not _WHEN.fullmatch(value)):
-                return None
-        elif word == "-newer":
-            paths = (*paths, next(rest, "/"))
-        elif word not in _FIND_FLAGS:
-            return None
-    return Reading("names", paths or (".",))
 
 
 def _test(command: Simple) -> Reading | None:

@@ -22,6 +22,18 @@ class Redirect:
 
 
 @record
+class Handed:
+    """Words of a command that are only known when it runs: paths that another program tells. In
+    their place stands a file or folder that each of them is, or lies below."""
+
+    at: frozenset[int] = frozenset()  # their positions
+    bare: bool = False  # told without the folder before them: they begin as the names in it do
+    split: bool = False  # taken apart at blanks and quotes
+    files: bool = False  # neither links nor folders
+    only: tuple[str, ...] = ()  # what the last part of each looks like, by each of these patterns
+
+
+@record
 class Simple:
     """One simple command."""
 
@@ -33,6 +45,8 @@ class Simple:
     opaque: str = ""  # why nobody can say what it runs
     found: frozenset[int] = frozenset()  # positions of words that wildcards became
     listed: tuple[str, ...] = ()  # folders in which bash looks for these names
+    handed: Handed | None = None  # of one that another program runs, or a loop over what one tells
+    runs: tuple[Simple, ...] = ()  # commands that it runs, which stand behind it in a plain line
 
     @property
     def name(self) -> str:
@@ -112,3 +126,4 @@ class Reading:
     #: The folder, as the command names it, in which git would look for a repository; None: it is
     #: not git.
     repository: str | None = None
+    handed: Handed | None = None  # how it comes to what lies below the paths, links followed

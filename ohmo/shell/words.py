@@ -16,7 +16,9 @@ from ohmo.shell.patterns import ANY, SOME
 from ohmo.shell.scope import MOST, Scope
 
 _LANGUAGE = Language(tree_sitter_bash.language())
-_SECONDS = 0.15  # of this thread's processor time for parsing: a busy machine changes no verdict
+# Of this thread's processor time, so that a busy machine changes no verdict; and as long again
+# until the tree can be read. A thousand words with ``?`` take the square of their number.
+_SECONDS = 0.08
 _CHUNK = 1 << 16  # bytes of source handed over at once
 _SHORT = 1000  # bytes of source that cannot take long
 _EASY = re.compile(r"[\w\s./;:,@%+-]*")  # nothing the parser could try in two ways

@@ -16,8 +16,7 @@ from ohmo.contracts.tool import CallContext, Footprint, ToolOutput
 from ohmo.permissions.sensitive_places import pages_of
 from ohmo.processes.job import Command, Job, JobEnded, Stream, child_environment
 from ohmo.processes.keeper import COLUMNS, ROWS
-from ohmo.shell.hosts import endpoint, hosts_of, is_local, written
-from ohmo.shell.network import networked
+from ohmo.shell.hosts import endpoint, hosts_of, is_local, networked, written
 from ohmo.shell.parsing import DEFAULT_PATH, Shell
 from ohmo.shell.reading import environment_of, reads_only, touched
 from ohmo.shell.script import Script
@@ -249,6 +248,7 @@ class Bash(PydanticTool):
         cage = await walls.cage(context.cwd, own, writes, opened=opened)
 
         def closed(name: str) -> None:
+            name = blotted(name, context)  # whatever the command put into it
             whose = {"person": context.person, "thread": context.thread, "session": context.session}
             log.info("cage_name_refused", name=name, turn=context.turn, call=context.call, **whose)
             refused(name)
@@ -277,9 +277,10 @@ class Bash(PydanticTool):
 
 
 def blotted(text: str, context: CallContext) -> str:
-    """Without the secrets a command was lent: it tells them to nobody."""
+    """Without the secrets a command was lent, also in small letters, as names of hosts come: it
+    tells them to nobody."""
     for secret in context.secrets.values():
-        text = text.replace(secret, "********")
+        text = re.sub(re.escape(secret), "********", text, flags=re.IGNORECASE)
     return text
 
 

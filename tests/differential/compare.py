@@ -82,6 +82,8 @@ def _may_open(path: str, judged: Judged, scene: Scene) -> bool:
         return True
     if judged.programs & _SHOWS_PROCESSES and re.fullmatch(r"/proc/\d+/environ", path) is not None:
         return True
+    if "xargs" in judged.programs and re.fullmatch(r"/proc/\d+/fd", path) is not None:
+        return True  # of itself: it closes what it was handed
     if path.startswith((f"{scene.root}/stubs/", f"{scene.root}/tools/")):
         return True
     if judged.programs & _OWNERS and _OWN.fullmatch(path) is not None:

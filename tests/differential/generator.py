@@ -4,6 +4,7 @@ by changing a line of the attack list or of the everyday commands."""
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 
 from tests.differential.rules import KINDS
@@ -56,7 +57,9 @@ _READING: dict[str, tuple[str, str]] = {
     "awk": (
         "-F, -F : -v x=1 -f",
         (
-            "1 '{print}' '{print $1}' '/x/' 'NR>1' '{print > \"x\"}'"
+            "1 '{print}' '{print $1}' '/x/' 'NR>1' '{print > \"x\"}' '{c[$1]++}' '!seen[$0]++'"
+            " '{printf \"%s\",$1}' '{printf \"%s\"}>x' 'END{for(k in\tc)print\tk,c[k]}'"
+            " 'BEGIN{FS=\",\"}{print}' '{s+=$1}END{print s}' '{print s>x}' '{a[1]>\"x\"}'"
             f" 'BEGIN{{system(\"x\")}}' {_FILES}"
         ),
     ),
@@ -151,7 +154,7 @@ _BAD_REDIRECTIONS = (
     "1<>x",
 )
 _TOKENS = r"""' " \ $ ` ~ # ! * ? [ ] { } ( ) < > | & ; = , : % @ ^ + - / . 0 1 $( ) $(( )) ${ } $' $" <( >( [[ ]] ~+ ~- ~1 ~root
-    $HOME ${HOME} $x $@ $? {a,b} {1..3} --output=x -o x ../.netrc link/id_rsa innocent.txt ./evil `evil` ;evil -- '' "" \\ """
+    $? "$?" {} x{} {},{} \; \( \) \! {}..{} $HOME ${HOME} $x $@ $? {a,b} {1..3} --output=x -o x ../.netrc link/id_rsa innocent.txt ./evil `evil` ;evil -- '' "" \\ """
 _CHARACTERS = (
     "\t\n\r\x0b\x0c\x85\xa0\u2028\u3000\u200b\ufeff\x00\x01\x7f\u00e9\u00fc\u65e5\U000e0041 "
 )
@@ -168,10 +171,24 @@ _NESTING = (
     "TZ=UTC NO_COLOR=1 @",
     "cd src; @",
     "@ || true",
+    "timeout 5 @",
+    "nice -n 1 @; echo $?",
 )
 _VALUES = (
     *("$f", '"$f"', "${f}", '"${f}"', '"$d/$f"', "$d/$f", '"== $f"', "$f.py", "x$f", '"$HOME/x"'),
-    *('"a\\nb"', '"a\\"b"', '"\\$f"', '"{$f}"', '"\\\\$f"', "./$f", '"$f}"', '"$f[0]"', "$fx"),
+    *(
+        '"a\\nb"',
+        '"a\\"b"',
+        '"\\$f"',
+        '"{$f}"',
+        '"\\\\$f"',
+        "./$f",
+        '"$f}"',
+        '"$f[0]"',
+        "$fx",
+        '"$?"',
+        "$?",
+    ),
 )
 _NOISE = (
     *("; do ", "; done", "done", "; fi", "then ", "if ", "! ", "for f in a.py; do ", "$f", '"$f"'),
@@ -185,6 +202,127 @@ _NOISE = (
     "a[$(touch x)]",
     "\\\n",
     "\\ ",
+)
+
+
+# What hands names to other programs: where from, by which tests, through what, to whom.
+_TREES = "src src nest nest nest nest ./nest src nest/two odd flags leads cut deep . nest/two ./nest a.py nest/again.py"
+_TESTS = (
+    *(
+        "",
+        "",
+        "-name '*.py'",
+        "-type f",
+        "-type f -name '*.py'",
+        "-not -name '*.txt'",
+        "-maxdepth 1",
+    ),
+    *("-name '*' -type f", "-type f -o -name x", "! -type f", "\\( -name '*.py' \\)", "-name x.py"),
+)
+_TELLERS = (
+    *("find % @", "find % @", "find % @ -print0", "find @", "find % % @ -print", "find % -ls"),
+    *("rg -l x %", "rg -l x", "rg --files %", "rg --files -0 %", "rg -l --json x %", "rg -c x %"),
+    *("grep -rl x %", "grep -rlZ x %", "grep -rL q %", "grep -rc x %", "grep -l x nest/*"),
+    *(
+        "ls",
+        "ls %",
+        "ls -1 nest/*",
+        "ls -a %",
+        "ls -l %",
+        "cat notes.txt",
+        "echo ../.netrc",
+        "seq 2",
+    ),
+    *("git ls-files", "find % @ 2>&1", "find % @ 2>/dev/null", "find % @ -exec grep -l x {} \\;"),
+)
+_BETWEEN = (
+    *(
+        "",
+        "",
+        "",
+        "",
+        "| sort",
+        "| head -3",
+        "| grep -v x",
+        "| tail -n +2",
+        "| sort -z",
+        "| head -c 9",
+    ),
+    *("| sed 's/a/b/'", "| cut -c3-", "| uniq -c", "| xargs grep -l x", "| xargs -0 grep -l x"),
+    *("| grep -o x", "| rev", "| sort notes.txt", "| cat a.py -", "| tr a b", "| xargs grep -L q"),
+)
+_XARGS = (
+    *(
+        "xargs",
+        "xargs",
+        "xargs -0",
+        "xargs -r",
+        "xargs -n1",
+        "xargs -n 2",
+        "xargs -0 -n1",
+        "xargs -P2",
+    ),
+    *("xargs -I{} @ {}", "xargs -I % @ %", "xargs -d '\\n'", "xargs -L1", "xargs -0r", "xargs -t"),
+    *("xargs -a notes.txt", "xargs -i @ {}", "xargs -p", "xargs -x -n 1", "xargs -I X @ aXb X"),
+)
+_HANDED = (
+    *(
+        "cat",
+        "wc -l",
+        "head -2",
+        "grep -n x",
+        "grep -l x",
+        "sort",
+        "uniq",
+        "echo",
+        "basename",
+        "ls -d",
+    ),
+    *(
+        "grep",
+        "grep -e",
+        "sed -n 1p",
+        "awk 1",
+        "stat -c %n",
+        "file",
+        "md5sum",
+        "tail -n",
+        "du -a",
+        "rg x",
+    ),
+    *(
+        "sort -o",
+        "sed -i p",
+        "touch",
+        "sh -c",
+        "env cat",
+        "./evil",
+        "rm",
+        "diff a.py",
+        "cut -c1",
+        "tac",
+    ),
+    *(
+        "rg x --files",
+        "dirname",
+        "printf '%s\\n'",
+        "tr a",
+        "jq .",
+        "ls",
+        "grep -r x",
+        "test -f",
+        "od -c",
+    ),
+)
+_READS = (
+    *(
+        "while read -r f; do @; done",
+        "while read f; do @; done",
+        "while IFS= read -r f\ndo @; done | cat",
+    ),
+    *("while IFS= read -r -d '' f; do @; done", "while read -r -d '' f; do @; done"),
+    *("while read -r f; do head -c 3; @; done", "while read -r f; do @; done < notes.txt"),
+    *('while read -r f; do if [ -f "$f" ]; then @; fi; done', "while read -r f g; do @; done"),
 )
 
 
@@ -205,7 +343,9 @@ class Generator:
     def line(self) -> str:
         """One command line."""
         draw = self._random.random()
-        if draw < 0.30:
+        if draw < 0.18:
+            return self._handing() if draw < 0.14 else self._noisy(self._handing())
+        if draw < 0.40:
             return self._clean()
         if draw < 0.60:
             return self._noisy(self._clean())
@@ -236,6 +376,30 @@ class Generator:
         if pieces[0].startswith("for"):
             inside[0] += f" {self._random.choice(_VALUES)}"
         return "".join(text for pair in zip(pieces, (*inside, ""), strict=True) for text in pair)
+
+    def _handing(self) -> str:
+        """One program tells names, another is run with them."""
+        choice = self._random.choice
+        run = choice(_HANDED)
+        if self._random.random() < 0.3:
+            end = choice(("{} +", "{} \\;", "{} ';'", "\\;", "x{} \\;", "{} {} +", "{} x \\;"))
+            line = f"find % @ -exec {run} {end}"
+        else:
+            line = f"{choice(_TELLERS)} {choice(_BETWEEN)} | "
+            if self._random.random() < 0.3:
+                value = choice((*_VALUES, *['"$f"'] * len(_VALUES)))
+                line += choice(_READS).replace("@", f"{run} {value}")
+            else:
+                form = choice(_XARGS)
+                line += form.replace("@", run) if "@" in form else f"{form} {run}"
+        while "% " in line or line.endswith("%"):
+            line = re.sub(r"%(?= |$)", choice(_TREES.split()), line, count=1)
+        line = line.replace(" @", f" {choice(_TESTS)}")
+        return (
+            f"cd {choice(('nest', 'flags', 'src', 'odd'))} && {line}"
+            if choice("abcd") == "a"
+            else line
+        )
 
     def _simple(self) -> str:
         if self._random.random() < 0.08:

@@ -23,18 +23,20 @@ _BATCH = 1000
 @dataclass
 class Report:
     """``plain``: lines that were split as bash splits them; ``free``: that ran unasked without a
-    rule; ``ruled``: only with one. ``findings``: one line each."""
+    rule, ``handed``: of these such in which programs are handed paths that nobody knew; ``ruled``:
+    only with one. ``findings``: one line each."""
 
     strings: int = 0
     plain: int = 0
     free: int = 0
+    handed: int = 0
     ruled: int = 0
     findings: list[str] = field(default_factory=list[str])
 
     def __str__(self) -> str:
         return (
-            f"{self.strings} strings: {self.plain} split, {self.free} run unasked, {self.ruled} by"
-            f" a rule, {len(self.findings)} findings"
+            f"{self.strings} strings: {self.plain} split, {self.free} run unasked"
+            f" ({self.handed} hand paths on), {self.ruled} by a rule, {len(self.findings)} findings"
         )
 
 
@@ -72,9 +74,33 @@ def house_with_stubs(root: Path) -> Scene:
     scene = plain(root)
     # nobody sees from a name below a folder that a file has another elsewhere
     (scene.work / "hard.txt").unlink()
+    _names_of_all_kinds(scene)
     for name in STUBS:
         write(root / "stubs" / name, "#!/bin/sh\nexit 0\n", 0o755)
     return Scene(scene.root, scene.home, scene.work, f"{root}/stubs:{scene.path}")
+
+
+def _names_of_all_kinds(scene: Scene) -> None:
+    """Folders whose names are told to other programs: ordinary ones, some that come apart at blanks
+    and quotes, some like options, and links."""
+    for name in (
+        "nest/one.py",
+        "nest/two/three.py",
+        "nest/two/-n",
+        "nest/two/four.txt",
+        "nest/x=1",
+    ):
+        write(scene.work / name, "x = 1\ny\n")
+    (scene.work / "nest" / "again.py").symlink_to("two/three.py")
+    secret = scene.home / ".netrc"
+    for name in ("a b.py", "it's.py", "a\nb.py", f"x {secret}", f"y\n{secret}", "-o", "{}", "*"):
+        write(scene.work / f"odd/{name}", "x = 1\n")
+    for name in ("-o", "-ox", "--pre=evil", "-exec", "-f", "@x", "+x", "a=b"):
+        write(scene.work / "flags" / name, "x = 1\n")
+    write(scene.work / "cut" / "a" / str(secret)[1:], "x = 1\n")  # its end is another path
+    (scene.work / "leads").mkdir()
+    (scene.work / "leads" / "x.py").symlink_to(secret)
+    (scene.work / "leads" / "deeper").symlink_to(scene.home)
 
 
 def hunt(root: Path, strings: int, seed: int, workers: int = 2) -> Iterator[Report]:
@@ -93,6 +119,7 @@ def hunt(root: Path, strings: int, seed: int, workers: int = 2) -> Iterator[Repo
             report.strings += len(lines)
             report.plain += len(batch.plain)
             report.free += sum(one.rule is None for one in batch.allowed)
+            report.handed += sum(one.rule is None and one.judged.hands_on for one in batch.allowed)
             report.ruled += sum(one.rule is not None for one in batch.allowed)
             report.findings += split_otherwise(sealed, batch.plain, scene)
             report.findings += _run(box, batch.allowed, scene)

@@ -18,21 +18,34 @@ IN_FOLDER = frozenset(
     ("ls", "dir", "vdir", "find", "rg", "tree", "du", "git", "grep", "egrep", "fgrep")
 )
 
+# They tell their words, whatever these are.
+_TELLING = frozenset(("echo", "printf", "basename", "dirname", "true"))
+
 
 @dataclass(frozen=True)
 class Judged:
     """``argv``: the words of each simple command, the product's wildcards where it judged all that
     a word may become. ``files``: what the operands and redirections name, resolved. ``folder``:
-    where it runs, resolved. ``redirected``: from or to a file, which may not be there."""
+    where it runs, resolved. ``redirected``: from or to a file, which may not be there. ``handed``:
+    commands that other programs run, with names that nobody knows before."""
 
     argv: tuple[tuple[str, ...], ...]
     files: frozenset[str]
     folder: str
     redirected: bool = False
+    handed: tuple[Simple, ...] = ()
 
     @property
     def programs(self) -> frozenset[str]:
-        return frozenset(os.path.basename(words[0]) for words in self.argv if words)
+        words = (*self.argv, *(each.words for each in self.handed))
+        return frozenset(os.path.basename(each[0]) for each in words if each)
+
+    @property
+    def hands_on(self) -> bool:
+        """Whether a program is handed paths, below folders that are known."""
+        return any(
+            each.handed and each.handed.at and all(map(known, each.words)) for each in self.handed
+        )
 
     @property
     def folders(self) -> frozenset[str]:
@@ -41,7 +54,9 @@ class Judged:
 
     def knows(self, argv: Sequence[str]) -> bool:
         """Whether these words of a started program were judged."""
-        return any(_same(words, argv) for words in self.argv)
+        return any(_same(words, argv) for words in self.argv) or any(
+            _handed(each, argv) for each in self.handed
+        )
 
     def covers(self, path: str) -> bool:
         """Whether an opened file is, or lies in, what was judged."""
@@ -66,8 +81,9 @@ def judged(command: str, scene: Scene) -> Judged:
     redirected = any(
         redirect.target != "/dev/null" for simple in commands for redirect in simple.redirects
     )
-    argv = tuple(simple.words for simple in commands)
-    found = Judged(argv, frozenset(files), real(folder), redirected)
+    argv = tuple(simple.words for simple in commands if simple.handed is None)
+    handed = tuple(simple for simple in commands if simple.handed is not None)
+    found = Judged(argv, frozenset(files), real(folder), redirected, handed)
     # git works in the whole repository, wherever in it it stands
     return replace(found, folder=str(scene.work)) if "git" in found.programs else found
 
@@ -82,6 +98,29 @@ def _same(words: Sequence[str], argv: Sequence[str]) -> bool:
         return tuple(words) == tuple(argv)
     form = re.escape("\0".join(words)).replace(SOME, "[^/]*").replace(ANY, ".*")
     return re.fullmatch(form, "\0".join(argv), re.DOTALL) is not None
+
+
+def _handed(simple: Simple, argv: Sequence[str]) -> bool:
+    """Whether the words are those of the command with names of its folders in their places."""
+    assert simple.handed is not None
+    if simple.words[0] in _TELLING:
+        return argv[:1] == simple.words[:1]
+    name = r"(?![-/])[^\0]*" if simple.handed.bare else ""
+    roots = {word for at, word in enumerate(simple.words) if at in simple.handed.at}
+    below = "|".join(
+        rf"{re.escape(root)}(?:(?<=/)|/|(?=\0))[^\0]*" for root in roots if known(root)
+    )
+    pieces: list[str] = []
+    for at, word in enumerate(simple.words):
+        if at not in simple.handed.at:
+            pieces.append(re.escape(word))
+        elif at - 1 in simple.handed.at:
+            continue  # as many as there are
+        elif not known(word):
+            pieces.append(re.escape(word.partition(ANY)[0]) + ".*")
+        else:
+            pieces.append(rf"(?:{name or below})(?:\0(?:{name or below}))*")
+    return re.fullmatch("\0".join(pieces) + "\0", "\0".join((*argv, "")), re.DOTALL) is not None
 
 
 def _files(word: str, cwd: str) -> Iterator[str]:

@@ -99,13 +99,13 @@ KINDS = (
         "Bash(make:*)",
         "test | -j4 | all",
         "SHELL=./evil | -f evil.mk | --eval=x | -C src | -I. | CC=./evil | -sf evil.mk",
-        r"\w+[:+?]?=.*|-\w*[fCIEo]\S*|--(f|m|ev|di|inc|ol|wh|as).*",
+        r"\w+[:+?]?=.*|-(?!j)\w*[fCIEo]\S*|--(f|m|ev|di|inc|ol|wh|as).*",
     ),
     _kind(
         "Bash(make test:*)",
         "-j2 | -k",
         "SHELL=./evil | -f evil.mk | PYTHON=./evil | --eval=x",
-        r"\w+[:+?]?=.*|-\w*[fCIEo]\S*|--(f|m|ev|di|inc|ol|wh|as).*",
+        r"\w+[:+?]?=.*|-(?!j)\w*[fCIEo]\S*|--(f|m|ev|di|inc|ol|wh|as).*",
     ),
     _kind(
         "Bash(npm test:*)",

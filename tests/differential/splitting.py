@@ -53,8 +53,8 @@ def _differences(judged: Judged, *runs: Ran) -> Iterator[str]:
             yield f"bash runs {list(words)}, judged was {[list(one) for one in judged.argv]}"
     if judged.redirected or any(reason in ran.out for ran in runs for reason in _NOT_RUN):
         return  # a redirection or a cd came to nothing, and so did what belongs to it
-    if any(re.search(r"\bif\b|!", ran.job.command) for ran in runs):
-        return  # not every branch is taken where all commands end alike
+    if any(re.search(r"\bif\b|!|\bwhile\b", ran.job.command) for ran in runs):
+        return  # not every branch is taken where all commands end alike, and nothing is read
     if any("/" in words[0] for words in judged.argv):
         return  # a program by its path is no stub: it is not there, or ends as it likes
     for words in judged.argv:

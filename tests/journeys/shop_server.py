@@ -1,6 +1,6 @@
 """A small MCP server over standard input and output: `python shop_server.py STATE`. The file STATE
 makes it another one: `changed` (its tool takes something else), `many` (it has 300 tools), `slow`
-(it answers after two seconds), `hang` (it never does)."""
+(it answers after two seconds), `hang` (it never does), `broken` (one of its tools is none)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,11 @@ def tools() -> list[dict[str, Any]]:
             }
             for number in range(300)
         ]
+    broken = [{"name": "shelf", "inputSchema": "none"}] if state() == "broken" else []
     name = "product" if state() == "changed" else "item"
     item = {"type": "object", "properties": {name: {"type": "string"}}, "required": [name]}
     return [
+        *broken,
         {"name": "stock", "description": "How much of an item is in stock.", "inputSchema": item},
         {"name": "crash", "description": "Breaks the till.", "inputSchema": NO_ARGUMENTS},
     ]

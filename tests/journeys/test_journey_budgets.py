@@ -12,6 +12,7 @@ import pytest
 
 from ohmo_testing.house import eventually, house
 from ohmo_testing.scripted import Says
+from tests.faults.daemon import until
 from tests.journeys.at_keyboard import Keyboard, keyboard
 from tests.journeys.conftest import MakeWorld
 from tests.platforms.model.script import Asked, Turn, last_user_text
@@ -87,8 +88,11 @@ async def test_a_budget_ends_with_a_friendly_line_and_the_raised_key_lets_retry_
         assert f"budgets.day: {billed:,} of {LIMIT:,} tokens" in listed.out
         by_purpose = await home.ohmo("usage", "--by", "purpose", "--json")
         assert [(row["name"], row["calls"]) for row in json.loads(by_purpose.out)] == [("turn", 2)]
-        status = await home.ohmo("status")
-        assert f"{billed} tokens of {LIMIT}" in status.out
+
+        async def known() -> bool:  # a status may be of a moment ago
+            return f"{billed} tokens of {LIMIT}" in (await home.ohmo("status")).out
+
+        await until("the status knows what was spent", known)
 
         home.configure(home.written | {"budgets": {"day": {"tokens": 2 * LIMIT}}})
         await limit_is(home, 2 * LIMIT)

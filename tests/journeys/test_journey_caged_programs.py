@@ -213,6 +213,60 @@ async def test_what_the_owner_opens_is_there_and_its_cache_lasts(
         assert "the MCP server shop runs without walls" in audit
 
 
+KEEPS = """#!/bin/sh
+printf changed > "$CLAUDE_PLUGIN_DATA/state"
+echo x > "$CLAUDE_PLUGIN_DATA/../mill/stolen"
+cat "$CLAUDE_PLUGIN_DATA/../mill/own" > "$CLAUDE_PLUGIN_DATA/read"
+exit 0
+"""
+
+
+async def test_a_plugin_keeps_things_in_a_folder_that_no_other_reaches(
+    tmp_path: Path, backend: str
+) -> None:
+    folder = tmp_path / "home/plugins/shop"
+    server = {"command": sys.executable, "args": ["${CLAUDE_PLUGIN_ROOT}/shop.py", "${CLAUDE_PLUGIN_DATA}"]}  # fmt: skip
+    files = {
+        "hooks/hooks.json": json.dumps(handlers('sh "${CLAUDE_PLUGIN_ROOT}/keeps.sh"')),
+        "keeps.sh": KEEPS,
+        "shop.py": SERVER.read_text(),
+        ".mcp.json": json.dumps({"stock": server}),
+    }
+    for name, text in files.items():  # without a manifest
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    mill = tmp_path / "home/plugins/mill/skills/flour/SKILL.md"
+    mill.parent.mkdir(parents=True)
+    mill.write_text("---\nname: flour\ndescription: x\n---\n")
+    model = ModelServer()
+    more = {"permissions": {"allow": ["Bash"]}, "sandbox": {"backend": backend}}
+    kept = tmp_path / "home/plugin-data"
+    async with keyboard(tmp_path, model, running=False, **more) as home:
+        await home.daemon.start()
+        assert not kept.exists()
+        for name in ("shop", "mill"):
+            assert (await home.ohmo("trust", "allow", "plugin", name)).code == 0
+        await becomes(home.daemon, "plugin_shop_stock", "connected")
+        (kept / "mill/own").write_text("secret")
+        assert (kept / "shop").stat().st_mode & 0o777 == 0o700
+        model.next(bash("touch made"), Turn(text="done"))
+        assert (await home.ohmo("-p", "go")).out.strip() == "done"
+        assert (kept / "shop/state").read_text() == "changed"
+        assert (kept / "shop/read").read_text() == ""
+        assert not (kept / "mill/stolen").exists()
+        await home.daemon.call("POST", "/api/v1/mcp/plugin_shop_stock/test", {})
+        row = await report(home.daemon, "plugin_shop_stock")
+        assert "it takes other arguments" in row["waiting"][0], row
+        (folder / "keeps.sh").write_text(KEEPS.replace("exit 0", "printf more >> $CLAUDE_PLUGIN_DATA/state"))  # fmt: skip
+        assert (await home.ohmo("trust", "allow", "plugin", "shop")).code == 0
+        model.next(bash("touch more"), Turn(text="done"))
+        assert (await home.ohmo("-p", "go")).out.strip() == "done"
+        assert (kept / "shop/state").read_text() == "changedmore"
+        model.next(bash(f"cat {kept}/shop/state"), Turn(text="done"))
+        assert (await home.ohmo("-p", "go")).out.strip() == "done"
+        assert "changedmore" not in str(model.asked[-1].body["messages"][-1]["content"])
+
+
 async def test_one_that_cannot_start_says_in_one_line_what_to_do(
     tmp_path: Path, backend: str
 ) -> None:

@@ -256,7 +256,7 @@ async def test_a_published_linter_after_an_edit_is_heard_by_the_model(tmp_path: 
         said = await home.ohmo("-p", "write it", "--allow", "Write")
         assert said.out.strip() == "mended", said.err
         (got,) = results(server.asked[1])
-        assert "a.py: E225" in got
+        assert f"{home.work}/a.py: E225" in got
         assert "A hook says" in got
         why = await home.ohmo("--continue", "-p", "/why")
         assert "hook:" in why.out
@@ -433,6 +433,15 @@ async def test_hooks_are_listed_tried_and_examined(tmp_path: Path) -> None:
         assert [row["counts"] for row in listed["hooks"]] == ["yes", "no"]
         doctor = (await home.ohmo("doctor")).out
         assert f"hooks of {home.work} do not run" in doctor
+        one = {"hooks": [{"type": "command", "command": "exit 2"}]}
+        written = {"PreToolUse": [one], "PostToolUse": [one], "PostToolUseFailure": [one]}
+        (home.home / "hooks.yaml").write_text(json.dumps({"hooks": written}))
+        for event in written:  # as their makers spell it
+            said = json.loads((await home.ohmo("hooks", "test", event, "--json")).out)
+            assert [row["name"] for row in said] == [f"{event}[1].1"]
+        wrong = await home.ohmo("hooks", "test", "PreToolUsed")
+        assert wrong.code == 2
+        assert "'pre_tool_use'" in wrong.err
         (home.home / "hooks.yaml").write_text("hooks: 7")
         assert "expected a list" in (await home.ohmo("doctor")).out
         (home.work / ".claude" / "settings.json").unlink()

@@ -208,6 +208,22 @@ async def test_whatever_stands_in_a_projects_file_a_turn_is_answered(tmp_path: P
         assert (await home.ohmo("-p", "hi")).out.strip() == "echo: hi"
 
 
+async def test_an_entry_that_is_no_tool_is_named_and_the_others_are_used(tmp_path: Path) -> None:
+    server = ModelServer()
+    state = tmp_path / "state"
+    state.write_text("broken")
+    async with keyboard(tmp_path, server, mcp={"shop": program(state)}) as home:
+        await becomes(home.daemon, "shop", "connected", tools=[CRASH, STOCK])
+        listed = (await home.ohmo("mcp", "list")).err
+        assert "shop: off: shelf: it is no tool of the protocol: inputSchema: " in listed
+        names = [line for line in (await home.ohmo("doctor")).out.splitlines() if "shelf" in line]
+        assert len(names) == 1
+        server.next(calls(STOCK, item="tea"), Turn(text="There are twelve."))
+        said = await home.ohmo("-p", "how much tea?", "--allow", "mcp__shop")
+        assert said.out.strip() == "There are twelve."
+        assert "12 boxes of tea" in json.dumps(server.asked[-1].body["messages"][-1])
+
+
 async def gone(home: Keyboard, name: str) -> None:
     async def none() -> bool:
         return not await report(home.daemon, name)

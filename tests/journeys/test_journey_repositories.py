@@ -130,7 +130,9 @@ async def test_rules_for_bash_hold_for_what_the_tools_run(tmp_path: Path) -> Non
         said = await home.ohmo("-p", "commit and test")
         assert said.code == 0, said.err
         assert git(home, "log", "--format=%s") == "Second\nFirst\n"
-        told = json.loads(result(server.asked[2]))
+        text = result(server.asked[2])
+        assert text.startswith("{"), text
+        told = json.loads(text)
         assert told == {
             "command": ".venv/bin/pytest",
             "exit_code": 1,

@@ -264,6 +264,19 @@ async def test_the_rules_of_a_job_lend_it_the_house_but_no_decisions(
     assert not any(text.startswith("Error") for text in read), read
 
 
+async def test_before_there_is_a_workspace_the_sandbox_is_not_judged_by_it(tmp_path: Path) -> None:
+    if not there("bwrap"):
+        skip_without("bwrap")
+    work = tmp_path / "not yet"
+    async with keyboard(tmp_path, ModelServer(), running=False, workspace=str(work)) as home:
+        audited = await home.ohmo("security", "audit")
+        assert audited.out.startswith("sandbox: bubblewrap, "), audited
+        assert "sandbox.holds" not in (await home.ohmo("doctor")).out
+        assert not work.exists()
+        await home.daemon.start()
+        assert (await home.ohmo("status")).out.count("sandbox: bubblewrap") == 1
+
+
 async def test_where_no_backend_holds_what_may_change_something_is_asked(tmp_path: Path) -> None:
     """There is no bwrap on this PATH, and another backend is not wanted."""
     programs = tmp_path / "programs"

@@ -102,17 +102,27 @@ def list_(folder: Path | None, as_json: bool) -> None:
         click.echo(f"note: {clean(line)}", err=True)
 
 
+class _Event(click.Choice[str]):
+    """As it was written, also as Claude Code spells it."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from ohmo.hooks.claude_settings import NAMES
+
+        super().convert(NAMES.get(value, value), param, ctx)
+        return value
+
+
 @COMMAND.command()
-@click.argument("event", type=click.Choice(EVENTS))
+@click.argument("event", type=_Event(EVENTS))
 @click.option(
     "--payload",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="JSON: tool_name, arguments, result, detail, text.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def test(event: HookEvent, payload: Path | None, as_json: bool) -> None:
-    """Run the owner's hooks and those of packages for EVENT now, and print which said what in how
-    long.
+def test(event: str, payload: Path | None, as_json: bool) -> None:
+    """Run the owner's hooks and those of packages for EVENT (also spelled as in Claude Code) now,
+    and print which said what in how long.
 
     Hooks of a project are not run here, and no model is asked.
     """
@@ -136,7 +146,7 @@ def _payload(file: Path | None) -> Mapping[str, Any]:
     return cast("dict[str, Any]", found)
 
 
-async def _said(event: HookEvent, written: Mapping[str, Any]) -> list[dict[str, Any]]:
+async def _said(spelled: str, written: Mapping[str, Any]) -> list[dict[str, Any]]:
     from dataclasses import replace
 
     from ohmo.assembly.deps import finding_programs
@@ -147,6 +157,7 @@ async def _said(event: HookEvent, written: Mapping[str, Any]) -> list[dict[str, 
     from ohmo.contracts.hooks import OWN_FILE, Hooked
     from ohmo.contracts.messages import ToolCall, ToolResult
     from ohmo.hooks.acting import Acting
+    from ohmo.hooks.claude_settings import NAMES
     from ohmo.hooks.desk import say
     from ohmo.hooks.packages import packaged
     from ohmo.hooks.payload import concerns
@@ -156,10 +167,13 @@ async def _said(event: HookEvent, written: Mapping[str, Any]) -> list[dict[str, 
     file = read_file(config.home.root / OWN_FILE, OWN_FILE)
     if file is not None and file.broken:
         raise ConfigError(file.broken)
+    event = cast("HookEvent", NAMES.get(spelled, spelled))
+    failed = spelled == "PostToolUseFailure"
     arguments = written.get("arguments", written.get("tool_input", {}))
     name = str(written.get("tool_name", "Bash"))
     call = ToolCall("test.1", name, arguments, "") if event.endswith("tool_use") else None
-    result = ToolResult("test.1", str(written.get("result", ""))) if "post_tool" in event else None
+    text = str(written.get("result", ""))
+    result = ToolResult("test.1", text, error=failed) if event == "post_tool_use" else None
     detail = str(written.get("detail", "answered" if event == "turn_end" else "startup"))
     text = str(written.get("text", ""))
     what = Hooked(event, "test", "test", config.workspace, call, result, detail=detail, text=text)

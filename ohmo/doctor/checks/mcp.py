@@ -32,6 +32,20 @@ def approved(facts: Facts, _: Json) -> Finding:
 
 
 @needs(status)
+def usable(facts: Facts, _: Json) -> Finding:
+    found = facts.ask("/api/v1/mcp")
+    lines = [
+        f"{one['name']}: {tool}"
+        for one in (found or {}).get("servers", ())
+        for tool in one.get("off", ())
+    ]
+    if not lines:
+        return ok()
+    more = f" (and {len(lines) - 3} more)" if len(lines) > 3 else ""
+    return note("; ".join(lines[:3]) + more, "its maker has to mend it; ohmo mcp list names all")
+
+
+@needs(status)
 def project(facts: Facts, _: Json) -> Finding:
     found = facts.ask("/api/v1/mcp")
     lines = [str(line) for line in (found or {}).get("notes", ())]
@@ -41,5 +55,6 @@ def project(facts: Facts, _: Json) -> Finding:
 CHECKS = (
     Check("mcp.reached", "every MCP server can be reached", reached),
     Check("mcp.approved", "no tool of a server waits for your word", approved),
+    Check("mcp.usable", "every tool of a server can be used", usable),
     Check("mcp.project", "all of the workspace's .mcp.json counts", project),
 )

@@ -72,6 +72,7 @@ from ohmo.contracts.reports import (
     spot_of,
     with_queues,
 )
+from ohmo.contracts.spending import Limit, Scope
 from ohmo.contracts.store import Hint
 from ohmo.contracts.tool import Question
 from ohmo.contracts.turns import Accepted, PersonRow, Shelf, ThreadSettings
@@ -108,6 +109,7 @@ class SmallHouse:
         self.called: dict[Spender, str] = {}
         self.log: Path | None = None
         self.hooks: Webhooks | None = None
+        self.limits: dict[Scope, Limit] = {}
         self.on_message: Callable[[str, Inbound], Any] = lambda _thread, _inbound: None
         self.on_answer: Callable[[str, Answer], Any] = lambda _thread, _answer: None
         self.new_id = IdSource()
@@ -288,7 +290,7 @@ class SmallHouse:
             0,
             0,
             {},
-            {},
+            {"day": {"usd": 0.0, "tokens": 0}},  # as it was a moment ago
             self.warnings,
         )
 
@@ -572,6 +574,7 @@ class SmallHouse:
             self.web.browser,
             self.log,
             hooks=self.hooks,
+            limits=self.limits,
         )
 
     @asynccontextmanager

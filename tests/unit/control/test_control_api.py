@@ -10,6 +10,7 @@ import pytest
 
 from channels.contract import Address, ChatId
 from channels.web.client import place
+from ohmo.contracts.spending import Limit
 from ohmo.contracts.turns import PersonRow
 from tests.unit.control.small_house import PERMISSION, T0, SmallHouse, said
 
@@ -305,6 +306,19 @@ async def test_a_message_that_could_not_be_stored_is_sent_again_later(
 async def test_every_answer_has_a_type(session: aiohttp.ClientSession) -> None:
     async with session.get("/api/v1/usage") as response:
         assert json.loads(await response.text())["usage"][0]["type"] == "usage_total"
+
+
+async def test_what_is_left_of_a_day_is_of_now_where_the_status_may_be_of_a_moment_ago(
+    house: SmallHouse, session: aiohttp.ClientSession
+) -> None:
+    house.limits["day"] = Limit(tokens=1_000)
+    async with session.get("/api/v1/usage") as response:
+        found = await response.json()
+    (row,) = found["usage"]
+    (day,) = found["budgets"]
+    assert (day["budget"], day["tokens_limit"]) == ("day", 1_000)
+    assert day["tokens"] == 180
+    assert day["usd"] == row["micro_usd"] / 1_000_000
 
 
 async def test_words_are_looked_for_without_case_and_accents_page_by_page(

@@ -505,6 +505,11 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
         "ohmo mcp approve x",
         frozenset(),
     ),
+    "mcp.usable": (
+        said(servers=[{"name": "x", "error": "", "waiting": [], "off": ["add: no tool"]}]),
+        "ohmo mcp list",
+        frozenset(),
+    ),
     "mcp.project": (said(notes=["/w/.mcp.json does not count"]), "docs/mcp.md", frozenset()),
     "skills.sound": (
         said(skills=[{"state": "broken", "path": "/s", "why": "w"}]),

@@ -448,7 +448,7 @@ async def test_variables_of_the_house_go_to_addresses_of_its_owner_alone(
             (room.home / "hooks.yaml").write_text(text)
             await room.desk.before(room.what())
         elif whose == "plugin":
-            (hook,) = hooks_in("shop", {"hooks.yaml": text}, str(tmp_path)).hooks
+            (hook,) = hooks_in("shop", {"hooks.yaml": text}, str(tmp_path), "").hooks
             await say(room.acting, hook, room.what())
         else:
             name = ".ohmo/hooks.yaml" if shape == "own" else ".claude/settings.json"

@@ -4,16 +4,20 @@ with others, in one line."""
 from __future__ import annotations
 
 import json
+import re
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ohmo.contracts.hooks import EVENTS
+from ohmo.contracts.hooks import EVENTS, Hooked
+from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.sandbox import Terms
 from ohmo.hooks.hook import Endpoint, Program, Prompt
-from ohmo.hooks.matching import names
+from ohmo.hooks.matching import names, takes_its_time
+from ohmo.hooks.payload import told
 from ohmo.hooks.project import Projects, hooks_in, read_file
 from ohmo.hooks.shapes import read
 
@@ -127,6 +131,54 @@ def test_published_settings_load_and_what_does_not_work_is_said(
         assert "PostToolUse" in file.findings[0] or next(iter(data["hooks"])) in file.findings[0]
 
 
+@pytest.mark.parametrize(("data", "tool"), [(data, tool) for data, tool, _ in PUBLISHED if tool])
+def test_matchers_of_the_field_mean_to_both_engines_the_same(
+    data: dict[str, Any], tool: str
+) -> None:
+    matcher = next(iter(data["hooks"].values()))[0].get("matcher", "")
+    assert not takes_its_time(matcher)
+    if re.search(r"[^\w| ]", matcher) and matcher != "*":
+        for name in (tool, f"x{tool}x", tool[1:], "Nothing", ""):
+            assert names(matcher, name) is (re.search(matcher, name) is not None)
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "SessionStart", "PreCompact"])
+def test_a_matcher_that_is_none_leaves_its_hook_out(event: str) -> None:
+    found = read(json.dumps(settings(event, command("x"), "(startup")), SETTINGS)
+    assert found.hooks == ()
+    assert "neither names" in found.findings[0]
+
+
+def test_a_matcher_of_others_takes_linear_time_or_is_left_out(tmp_path: Path) -> None:
+    name = "mcp__" + "a" * 60
+    slow, ahead = "^mcp__(a+)+$", "^(?!Read)(a+)+$"
+    texts = {
+        "hooks.json": json.dumps(settings("PreToolUse", command("x"), slow)),
+        "hooks.yaml": json.dumps(
+            {"hooks": [{"on": "pre_tool_use", "match": ahead, "command": "x"}]}
+        ),
+    }
+    of_plugin = hooks_in("shop", texts, str(tmp_path), "/kept")
+    (tmp_path / ".ohmo").mkdir()
+    (tmp_path / ".ohmo" / "hooks.yaml").write_text(texts["hooks.yaml"])
+    of_project = Projects().read(tmp_path)
+    assert of_project is not None
+    began = time.perf_counter()
+    assert [names(hook.tools, name + "!") for hook in of_plugin.hooks] == [False]
+    assert [names(hook.tools, name) for hook in of_plugin.hooks] == [True]
+    assert time.perf_counter() - began < 5  # years, tried one way after the other
+    for found in (of_plugin, of_project.file):
+        (line,) = found.findings
+        assert f"hook 1: '{ahead}' has look-around" in line
+    assert of_project.file.hooks == ()
+    # the owner's own word counts as Python reads it
+    (tmp_path / "hooks.yaml").write_text(texts["hooks.yaml"])
+    own = read_file(tmp_path / "hooks.yaml", "hooks.yaml")
+    assert own is not None
+    assert names(own.hooks[0].tools, "aaa")
+    assert not names(own.hooks[0].tools, "Read")
+
+
 def test_switched_off_settings_and_long_deadlines_are_said() -> None:
     off = read(json.dumps({"disableAllHooks": True, **settings("Stop", command("x"))}), SETTINGS)
     assert (off.hooks, len(off.findings)) == ((), 1)
@@ -201,6 +253,29 @@ def test_the_older_shape_fills_a_file_as_one_word_and_never_into_a_shell() -> No
     ).broken
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "expected"),
+    [
+        ("Edit", {"file_path": "src/a.ts"}, {"file_path": "/work/src/a.ts"}),
+        ("Edit", {"file_path": "/etc/a", "new_string": "x"}, {"file_path": "/etc/a"}),
+        ("Edit", {"file_path": "~/a"}, {"file_path": str(Path.home() / "a")}),
+        ("Edit", {"file_path": "~nobody.at.all/a"}, {"file_path": "~nobody.at.all/a"}),
+        ("Edit", {"file_path": 7}, {"file_path": 7}),
+        ("NotebookEdit", {"notebook_path": "n.ipynb"}, {"notebook_path": "/work/n.ipynb"}),
+        ("Grep", {"pattern": "x", "path": "src"}, {"path": "src"}),
+        ("mcp__x__y", {"file_path": "a"}, {"file_path": "a"}),
+    ],
+)
+def test_an_imported_hook_is_told_files_by_their_whole_path(
+    tool: str, arguments: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    what = Hooked("pre_tool_use", "t", "x", Path("/work"), ToolCall("c", tool, arguments, ""))
+    (imported,) = read(json.dumps(settings("PreToolUse", command("x"))), SETTINGS).hooks
+    assert told(imported, what)["tool_input"] == arguments | expected
+    (own,) = read("hooks: [{on: pre_tool_use, command: x}]", "hooks.yaml").hooks
+    assert told(own, what)["arguments"] == arguments
+
+
 def test_the_examples_that_ship_can_be_read() -> None:
     files = sorted((Path(__file__).parents[3] / "docs" / "hooks").glob("*.yaml"))
     assert len(files) == 3
@@ -233,7 +308,7 @@ def test_only_a_program_has_walls_to_open_and_only_in_the_owners_file_they_are(
     (tmp_path / ".claude/settings.json").write_text(json.dumps(settings("Stop", command("x"))))
     found = Projects().read(tmp_path)
     assert found is not None
-    lent = hooks_in("till", {"hooks.yaml": text}, "/copy")
+    lent = hooks_in("till", {"hooks.yaml": text}, "/copy", "/kept")
     for hook in (*found.file.hooks, *lent.hooks):
         assert isinstance(hook.action, Program)
         assert (hook.action.terms.owners, hook.action.terms.network) == (False, False)

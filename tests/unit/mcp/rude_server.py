@@ -40,8 +40,9 @@ def tools() -> list[dict[str, Any]]:
     if WAY == "promises":
         slow = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
         return [one | {"outputSchema": slow}]
-    if WAY == "strange":
-        return [{"name": "one\x1b[31m"}]
+    if WAY in ("mixed", "modern"):
+        listed = {"name": "list", "inputSchema": []}
+        return [{"name": "o\x1b[31mdd"}, one, {"inputSchema": plain}, listed, 5, one | {"title": 7}]
     return [one]
 
 
@@ -80,7 +81,7 @@ def main() -> None:
             say({"id": number, "result": hello})
         elif method == "tools/list":
             listed += 1
-            say({"id": number, "result": {"tools": tools()} | MODERN})
+            say({"id": number, "result": {"tools": 5 if WAY == "strange" else tools()} | MODERN})
             if WAY == "restless":
                 say({"method": "notifications/tools/list_changed"})
         elif method in ("resources/list", "prompts/list") and WAY == "pages":

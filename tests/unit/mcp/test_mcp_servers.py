@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from ohmo.contracts.errors import BadArguments
 from ohmo.contracts.mcp import ServerReport
 from ohmo.contracts.messages import ToolResult
 from ohmo.contracts.tool import CallContext, ToolOutput
-from ohmo.mcp.contract import Answer, Definition, Endpoint
+from ohmo.mcp.contract import Answer, Definition, Endpoint, Offer
 from ohmo.mcp.pins import Pins
 from ohmo.mcp.server import Times
 from ohmo.mcp.servers import Servers
@@ -231,8 +232,8 @@ async def test_what_is_approved_is_what_was_offered_then_and_not_what_comes_mean
     offered = said("first")
 
     class Shifty:
-        async def definitions(self) -> list[Definition]:
-            return [offered]
+        async def definitions(self) -> Offer:
+            return Offer((offered,), {})
 
         async def ended(self) -> str:
             await asyncio.Event().wait()
@@ -278,14 +279,14 @@ async def test_what_is_approved_is_what_was_offered_then_and_not_what_comes_mean
 async def test_what_is_new_of_a_tool_is_said_whole(
     tmp_path: Path, before: Any, now: Any, words: str
 ) -> None:
-    def tools(said: Any) -> list[Definition]:
+    def tools(said: Any) -> Offer:
         schema = {"type": "object", "properties": said[1]} if said is not None else {}
-        return [Definition("one", said[0], schema)] if said is not None else []
+        return Offer((Definition("one", said[0], schema),) if said is not None else (), {})
 
     told = tools(before)
 
     class Changing:
-        async def definitions(self) -> list[Definition]:
+        async def definitions(self) -> Offer:
             return told
 
         async def ended(self) -> str:
@@ -332,7 +333,7 @@ async def test_servers_start_when_it_is_calm_or_when_somebody_calls_a_tool(tmp_p
         ("hang", "did not connect and initialize within 5 s"),
         ("exit", "it last said: no such [31mpackage"),
         ("garbage", "had 100 lines in a row that are none, the last: }{ no message"),
-        ("strange", "what it says is not of the protocol: tools.0.inputSchema: Field required"),
+        ("strange", "what it says is not of the protocol: tools: Input should be a valid list"),
     ],
 )
 async def test_what_never_becomes_a_server_is_one_line_and_delays_nobody(
@@ -450,6 +451,26 @@ async def test_a_server_that_knows_no_handshake_any_more_is_used(tmp_path: Path)
     async with running(tmp_path, {"x": program("rude_server.py", "modern")}) as house:
         await state(house, "x", "connected")
         assert (await call(house, tmp_path, "mcp__x__one")).text == "x" * 10
+
+
+@pytest.mark.parametrize("way", ["mixed", "modern"])
+async def test_what_of_a_list_is_no_tool_is_left_out_alone_and_said(
+    tmp_path: Path, way: str
+) -> None:
+    async with running(tmp_path, {"x": program("rude_server.py", way)}) as house:
+        report = await state(house, "x", "connected")
+        assert report.tools == ("mcp__x__one",)
+        none = "it is no tool of the protocol"
+        assert report.off == (
+            f"entry 3 of its list: {none}: name: Field required",
+            f"entry 5 of its list: {none}: Input should be a valid dictionary or instance of Tool",
+            f"list: {none}: inputSchema: Input should be a valid dictionary or instance of InputSchema",
+            f"o[31mdd: {none}: inputSchema: Field required",
+            f"one: {none}: title: Input should be a valid string",
+        )
+        with capture_logs() as logged:  # one list as the one before is not said again
+            await house.test("x")
+        assert not [each for each in logged if each["event"] == "mcp_tools_left_out"]
 
 
 def test_what_the_sdk_logs_of_servers_is_not_written() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from ohmo.memory.desk import Found, Memory, Said
 from ohmo.memory.files import NoteFiles
-from ohmo.memory.notes import LARGEST, Note, NotRemembered
+from ohmo.memory.notes import LARGEST, Note, NotRemembered, parted
 from ohmo.memory.proposals import MOST, Proposal
 from ohmo.memory.scopes import Scope
 from ohmo.memory.search_index import SearchIndex
@@ -141,6 +141,8 @@ def test_what_a_person_edits_by_hand_counts_and_stays(one: Memory, mine: Scope) 
         (b"---\ntitle: x\nkeep me", "has no end"),
         (b"---\n- a\n- b\n---\nkeep me", "its front matter is no YAML"),
         (b"---\na: &x [*x, *x]\nb: !!python/object:os.system {}\n---\nkeep me", "no YAML"),
+        (b"---\na: [0x" + b"f" * 8_000 + b"]\n---\nkeep me", "no YAML"),
+        (b'---\na: ["a", ' + b"[" * 20_000 + b'"]\n---\nkeep me', "no YAML"),
         (b"keep \xff me", "not UTF-8"),
         (b"keep me" * LARGEST, "more than 65536 bytes"),
     ],
@@ -156,6 +158,20 @@ def test_a_broken_file_is_one_line_and_the_rest_works(
     assert problem in line
     written(one, mine, "Coffee")
     assert "Coffee" in names(one.newest([mine]))
+
+
+def test_a_tag_without_a_value_breaks_nothing() -> None:
+    assert parted("---\na: !!int ''\nb: !!float\n---\nkeep me")[1:] == ("keep me", "")
+
+
+def test_brackets_without_end_hold_up_nobody() -> None:
+    """Half a minute for this many heads, where each open bracket is looked at again and again."""
+    began = time.perf_counter()
+    for _ in range(20):
+        _, text, problem = parted("---\na: " + "[" * 8_000 + "\n---\nkeep me")
+        assert text.endswith("keep me")
+        assert "no YAML" in problem
+    assert time.perf_counter() - began < 10
 
 
 def test_front_matter_as_people_write_it_is_read(one: Memory, mine: Scope) -> None:

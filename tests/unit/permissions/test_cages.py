@@ -17,8 +17,7 @@ from permission_house import House, Mode
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.tool import Allow, Ask, Deny, Footprint, Opened, Verdict
 from ohmo.permissions.gate import LayeredGate
-from ohmo.shell.hosts import hosts_of
-from ohmo.shell.network import networked
+from ohmo.shell.hosts import hosts_of, networked
 
 
 async def none(*_: str) -> Any:

@@ -139,6 +139,7 @@ def spelled(word: str, quotes: list[int]) -> str:
         ("Edit(//srv/**)", "/srv/a"),
         ("Edit(/srv/**)", "/srv/a"),
         ("Edit(~/x/**)", "/home/ada/x/y"),
+        ("Edit(~/x/**)", "~/x/y"),
         ("Edit(${WORKSPACE}/**)", "a"),
         ("Edit", "anything"),
     ],

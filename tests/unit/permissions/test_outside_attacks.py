@@ -12,7 +12,7 @@ from permission_house import House
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.outbox import Grant
 from ohmo.contracts.tool import Footprint
-from ohmo.permissions import boundaries
+from ohmo.permissions import looks
 from ohmo.permissions.wording import suggest_rule
 
 NOT_FREE_LINES = r"""
@@ -355,7 +355,7 @@ def test_no_repetition_holds_the_judgement_up(house: House, command: str) -> Non
 def test_all_folders_of_a_line_are_looked_through_no_further_than_one(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(boundaries, "_MOST_ENTRIES", 5)
+    monkeypatch.setattr(looks, "_MOST_ENTRIES", 5)
     for name in ("p/a", "p/b", "p/c", "q/a", "q/b", "q/c"):
         (house.work / name).parent.mkdir(exist_ok=True)
         (house.work / name).touch()

@@ -54,7 +54,12 @@ class Rig:
         self.store = MemoryStore(clock=lambda: NOW)
         self.told: list[str] = []
         self.plugins = Plugins(
-            self.root, self.copies, self.store, lambda _: Judged(("runs x",)), self._tell
+            self.root,
+            self.copies,
+            root / "kept",
+            self.store,
+            lambda _: Judged(("runs x",)),
+            self._tell,
         )
         lent = Skills((), self.store, lambda _: None, {})
         self.desk = TrustDesk(self.store, lent, root, (self.plugins.candidates,), self.plugins)
@@ -81,6 +86,25 @@ def test_a_published_plugin_is_read_unchanged(tmp_path: Path) -> None:
     assert (found.name, found.version, found.skills) == ("shop", "1.0", ("skills",))
     assert found.commands == {"order": "Order $ARGUMENTS now.", "stock:count": "Count."}
     assert (list(found.hooks), list(found.servers)) == (["hooks/hooks.json"], [".mcp.json"])
+
+
+async def test_without_a_manifest_it_is_called_as_its_folder_and_trusted_like_any(rig: Rig) -> None:
+    folder = plugin(rig.root)
+    whole = read_plugin(folder)[0]
+    shutil.rmtree(folder / ".claude-plugin")
+    found = read_plugin(folder)[0]
+    assert (found.name, found.version, found.description) == ("shop", "", "")
+    for part in ("skills", "hooks", "servers", "commands"):
+        assert getattr(found, part) == getattr(whole, part)
+    assert await rig.states() == {"shop": "untrusted"}
+    assert not (rig.root.parent / "kept").exists()
+    await rig.desk.allow("plugin", "shop", "ada")
+    assert await rig.states() == {"shop": "trusted"}
+    assert (rig.root.parent / "kept/shop").stat().st_mode & 0o777 == 0o700
+    (folder / "till").write_text("#!/bin/sh\nexit\n")
+    assert await rig.states() == {"shop": "changed"}
+    folder.rename(rig.root / "a shop")
+    assert "is not letters, digits" in (await rig.only()).why
 
 
 def test_a_manifest_of_ours_names_other_places_and_a_published_one_holds_them(
@@ -147,8 +171,14 @@ def _link(folder: Path) -> None:
     (folder / "out").symlink_to("/etc/hostname")
 
 
+def _no_part(folder: Path) -> None:
+    for name in (".claude-plugin", "skills", "commands", "hooks"):
+        shutil.rmtree(folder / name)
+    (folder / ".mcp.json").unlink()
+
+
 BAD: dict[str, tuple[dict[str, str] | Callable[[Path], Any], str]] = {
-    "none": (lambda folder: shutil.rmtree(folder / ".claude-plugin"), "there is no plugin.yaml"),
+    "none": (_no_part, "nothing of a plugin at its usual place"),
     "half": ({"plugin.yaml": "name: ["}, "plugin.yaml:1: not valid YAML"),
     "list": ({".claude-plugin/plugin.json": "[]"}, "plugin.json: expected keys and values"),
     "deep": ({".claude-plugin/plugin.json": "[" * 100_000}, "not valid JSON"),

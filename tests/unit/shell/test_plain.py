@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from ohmo.shell import plain
-from ohmo.shell.plain import NotPlain, read_plain
+from ohmo.shell import plain, plain_words
+from ohmo.shell.patterns import ANY
+from ohmo.shell.plain import read_plain
+from ohmo.shell.plain_words import NotPlain
 from ohmo.shell.script import Redirect
 
 WORDS: dict[str, list[tuple[str, ...]]] = {
@@ -60,6 +62,25 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
     "for d in x y; do for f in 1 2; do echo $d/$f; done; done": [
         *[("echo", "x/1"), ("echo", "x/2"), ("echo", "y/1"), ("echo", "y/2")]
     ],
+    "echo \\$x '' \\' \\*\\ \\;": [("echo", "$x", "", "'", "* ;")],
+    "ls \\\n -l \\\n  src": [("ls", "-l", "src")],
+    "ls \\( -a {} x{}y": [("ls", "(", "-a", "{}", "x{}y")],
+    "find src -exec wc {} x \\;": [
+        ("find", "src", "-exec", "wc", "{}", "x", ";"),
+        ("wc", "src", "x"),
+    ],
+    "find src -name c.py -exec wc {} +": [
+        *[("find", "src", "-name", "c.py", "-exec", "wc", "{}", "+"), ("wc", "src", "src")]
+    ],
+    "ls | xargs -n 1 wc": [("ls",), ("xargs", "-n", "1", "wc"), ("wc",), ("wc", ".")],
+    "ls | xargs -rI X wc X": [("ls",), ("xargs", "-rI", "X", "wc", "X"), ("wc", ".")],
+    "ls | xargs -n 1 rm": [("ls",), ("xargs", "-n", "1", "rm")],
+    "timeout -k 1 5 wc a.py": [("timeout", "-k", "1", "5", "wc", "a.py"), ("wc", "a.py")],
+    'find src | while read f; do echo "== $f"; wc $f "$f"; done | cat': [
+        *[("find", "src"), ("echo", f"== {ANY}"), ("wc", "src", "src"), ("cat",)]
+    ],
+    "while read f; do pwd; done <a.py": [("pwd",), ("true",)],
+    'ls; echo "x $?"': [("ls",), ("echo", f"x {ANY}")],
     "if ls; then for f in a; do if id; then wc <$f; fi; done; fi": [("ls",), ("id",), ("wc",)],
 }
 NOT_PLAIN = {
@@ -83,9 +104,9 @@ NOT_PLAIN = {
     "echo `x`": "`",
     "echo $'a'": "$",
     'echo $"a"': "$",
-    "echo a\\ b": "\\",
-    "echo a \\\nb": "\\",
-    "ls # \\\nrm x": "\\",
+    "echo a\\\nb": "\\",
+    "ls # \\\nrm x": "#",
+    "ls;\\\n& rm x": "\\",
     "echo 'open": "'",
     "echo {a,b}": "{",
     "echo [ab]": "[",
@@ -132,6 +153,28 @@ NOT_PLAIN = {
     'for f in a; do ls; done; ls "$f"': "$f",
     "for f in a; do for f in b; do ls; done; ls $f; done": "the same name",
     "for f in a; do ls; done x": "without a command",
+    "while read f; do pwd": "no end",
+    "while read f; ls": "without do",
+    "time ls": "'time' where a program",
+    "cat $?": "cat with what is only known",
+    "ls > $?": "only known when it runs",
+    "for i in $?; do echo $i; done": "a loop over what",
+    'echo "$HOSTNAME"': "$HOSTNAME",
+    "ls | while read f; do rm $f; done": "rm with what is only known",
+    "ls | while read f; do cat ../$f; done": "$f without quotes",
+    'ls | while read f; do cat "$f"*; done': "wildcards beside what",
+    'ls | while read f; do cat "$f" "x$f"; done': "cat with what is only known",
+    'ls | while read f; do "./$f"; done': "a loop names",
+    'ls | while read f; do ls < "$f"; done': "only known when it runs",
+    'ls | while read f; do for g in "$f"; do ls "$g"; done; done': "a loop over what",
+    "ls | while read f; do for f in a; do ls; done; done": "the same name",
+    "ls | while read f; do while read f; do pwd; done; done": "the same name",
+    "ls | while read f; do cat; done": "the input of the loop",
+    "ls | while read f; do pwd; done < a.py": "something else than it is told",
+    "cat a.py | while read f; do echo $f; done": "$f without quotes",
+    "ls src a.py | while read f; do wc $f; done": "$f without quotes",
+    "ls | while read f g; do ls; done": "'while' where a program",
+    "while read PATH; do ls; done": "'while' where a program",
     "for f in a; do ls $fé; done": "$",
     "for PATH in .; do ls; done": "where a program stands",
     f"for a in {'x ' * 30}; do for b in {'y ' * 30}; do ls; done; done": "more than 300 rounds",
@@ -140,7 +183,6 @@ NOT_PLAIN = {
     f"for f in {'x ' * 200}; do ls {'a ' * 200}; done": "more than 30000 characters",
     f'for f in {"x" * 400}; do echo "{"$f" * 400}"; done': "more than 30000 characters",
     "".join(f"for {name} in a; do " for name in "abcdefghijk") + "ls" + "; done" * 11: "too deep",
-    "time ls": "where a program stands",
     "export PATH=.": "where a program stands",
     "a*": "where a program stands",
     "'l s'": "where a program stands",
@@ -224,7 +266,7 @@ def test_a_home_that_bash_would_split_is_not_written_out(folder: str) -> None:
 
 
 def test_many_names_are_not_looked_at(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain, "_MOST_NAMES", 1)
+    monkeypatch.setattr(plain_words, "_MOST_NAMES", 1)
     with pytest.raises(NotPlain, match="more than can be looked at"):
         read("ls *.py", folder)
 
@@ -237,16 +279,16 @@ def test_many_wildcards_are_not_looked_up(folder: str) -> None:
 
 def test_these_forms_reach_every_line_of_the_reader(folder: str) -> None:
     """A form that is added without one here is seen."""
-    file = plain.__file__
-    reached: set[int] = set()
+    files = [plain.__file__, plain_words.__file__]
+    reached: set[tuple[str, int]] = set()
 
     def local(frame: FrameType, event: str, _: Any) -> Any:
         if event == "line":
-            reached.add(frame.f_lineno)
+            reached.add((frame.f_code.co_filename, frame.f_lineno))
         return local
 
     def trace(frame: FrameType, _event: str, _: Any) -> Any:
-        return local if frame.f_code.co_filename == file else None
+        return local if frame.f_code.co_filename in files else None
 
     before = sys.gettrace()
     sys.settrace(trace)
@@ -259,15 +301,15 @@ def test_these_forms_reach_every_line_of_the_reader(folder: str) -> None:
                     continue
     finally:
         sys.settrace(before)
-    lines = Path(file).read_text().splitlines()
     inside = {
-        line
-        for name in vars(plain._Reader).values()
+        (code.co_filename, line)
+        for name in (*vars(plain._Reader).values(), *vars(plain_words.Words).values())
         if (code := getattr(name, "__code__", None)) is not None
         for _, _, line in code.co_lines()
         if line is not None and line != code.co_firstlineno
     }
-    assert [lines[line - 1] for line in sorted(inside - reached)] == []
+    missed = sorted(inside - reached)
+    assert [Path(file).read_text().splitlines()[line - 1] for file, line in missed] == []
 
 
 def test_what_a_wildcard_gave_to_a_loop_is_known_as_such(folder: str) -> None:

@@ -56,6 +56,12 @@ sed -n 1,5p a.py
 sed -n '/def/p' a.py
 sed 's/a/b/g' a.py
 awk '{print $1}' a.py
+awk '{c[$1]++} END {for (k in c) print k, c[k]}' a.py
+awk '!seen[$0]++' a.py
+awk 'BEGIN {FS=","; OFS="\t"} {printf "%s %d\n", $1, $2}' a.py
+timeout 5 git status
+which git ls
+cat /proc/meminfo
 awk -F: '{print $2}' a.py
 wc -l a.py 2>/dev/null
 cd src && ls
@@ -99,7 +105,8 @@ sed 's/[[:space:]/]x/w out' a.py
 [[ -f a.py ]]
 x=1; echo $x
 echo "$(git rev-parse HEAD)"
-timeout 5 git status
+timeout 5 git push
+timeout 5 sh -c ls
 git -c core.pager=x status
 git -c core.fsmonitor=x status
 git --exec-path=x status
@@ -154,6 +161,12 @@ sed '1e ls' a.py
 sed -f script a.py
 awk 'BEGIN{system("x")}' a.py
 awk '{print > "x"}' a.py
+awk '{printf "%s", $1 > "x"}' a.py
+awk '{printf "%s", $1 | "sh"}' a.py
+awk '{print c[$1] > "x"}' a.py
+awk '{c[1] > "x"}' a.py
+awk '{print c("id")}' a.py
+awk 'BEGIN {FS=ENVIRON["X"]; print FS}' a.py
 awk '{print | "sh"}' a.py
 awk -f script a.py
 awk -i inplace '{print}' a.py
@@ -318,10 +331,11 @@ def test_nesting_without_end_is_asked_about(house: House, command: str) -> None:
         "cd a;" * 3000 + "cat b",
         "cat " + "*/" * 40,
         "awk '{print " + '"a"' * 150 + "'",
+        "awk '{NR" + "\n" * 490 + "'",
         "python3 -c '" + '"' + "<" * 60_000 + "'",
         "for x in " + "a " * 400 + "; do for y in *; do touch $x; done; done",
     ],
-    ids=["braces", "doubling", "loops", "folders", "stars", "awk", "quotes", "words"],
+    ids=["braces", "doubling", "loops", "folders", "stars", "awk", "blanks", "quotes", "words"],
 )
 def test_what_grows_without_end_is_bounded(house: House, command: str) -> None:
     start = time.process_time()
