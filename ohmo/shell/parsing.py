@@ -44,13 +44,13 @@ _LOOPS = word_set(
 _VALUES = word_set(
     """word variable_name number string raw_string concatenation simple_expansion expansion"""
 )
+_OF_HEREDOC = word_set("heredoc_start heredoc_body heredoc_end file_descriptor")
 _SHORT = 4000  # characters
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 class Shell:
-    """``home``: what ``~`` and ``$HOME`` mean to the commands. ``path``: where they find
-    programs."""
+    """``home``: of ``~`` and ``$HOME`` in commands. ``path``: where they find programs."""
 
     def __init__(self, home: Path, path: str = DEFAULT_PATH) -> None:
         self.home = str(home)
@@ -248,16 +248,10 @@ class _Reader:
                 for inner in child.named_children:
                     if inner.type == "file_redirect":
                         redirects += self._file_redirect(inner, scope, extra)
-                    elif inner.type not in (
-                        "heredoc_start",
-                        "heredoc_body",
-                        "heredoc_end",
-                        "file_descriptor",
-                    ):
+                    elif inner.type not in _OF_HEREDOC:
                         later.append(inner)
-            else:  # a here-string
-                stdin = "text"
-                heredoc = self._herestring(child, scope)
+            else:
+                stdin, heredoc = "text", self._herestring(child, scope)
         body = node.child_by_field_name("body")
         inside = _Around(tuple(redirects), stdin, heredoc)
         if body is None:
@@ -293,7 +287,7 @@ class _Reader:
         """The text when it is the same whatever happens; None when an expansion is in it."""
         found = here_document(node, self._source)
         if found.elsewhere:
-            self.unclear = "the shell grammar ends a here-document elsewhere than bash"
+            self.unclear = "the grammar ends a here-document elsewhere than bash"
         if found.body is None:
             return None
         self._words.visit(found.body, scope)
@@ -392,8 +386,8 @@ class _Reader:
                 return (ANY,)
             text = self._heredoc(heredocs[0], Scope(self._home, (ANY,)))
             return (text,) if text is not None else (ANY,)
-        children = [child.type for child in node.named_children]
-        return output_of(own, scope, one_pipeline=children == ["pipeline"])
+        one = [child.type for child in node.named_children] == ["pipeline"]
+        return output_of(own, scope, one_pipeline=one)
 
 
 def _read(command: str, home: str, cwd: str) -> tuple[tuple[Simple, ...], str]:
