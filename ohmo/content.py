@@ -180,7 +180,11 @@ def shown(name: str) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
+    """In the middle, for what is meant often stands at the end."""
+    if len(text) <= most:
+        return text
+    tail = most // 3
+    return f"{text[: most - tail]}… ({len(text)} characters) …{text[-tail:]}"
 
 
 def some(lines: Sequence[str], most: int, where: str = "") -> list[str]:

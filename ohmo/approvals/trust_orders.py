@@ -13,10 +13,12 @@ from ohmo.approvals.trust_wording import Card, titled
 from ohmo.approvals.trusting import NothingToTrust
 from ohmo.commands.contract import Order
 from ohmo.content import one_line
-from ohmo.contracts.trust import Candidate, Kind
+from ohmo.contracts.trust import Candidate, Kind, Trust
 
 _DIGEST = re.compile(r"[0-9a-f]{8,64}")
 _MOST = 30  # that are listed
+_CONTENTS = 3  # of one that are
+_SINGLE = ("plugin", "skill")  # of which a title names one
 _USAGE = (
     "Say `/trust`, or `/trust allow`, `/trust leave` or `/trust revoke` with the KIND and NAME of"
     " what you mean."
@@ -52,16 +54,24 @@ class TrustOrders:
         lines: list[str] = []
         for one in (await desk.waiting(self._folder(order)))[:_MOST]:
             title = titled(one.kind, one.name)
+            single = one.kind in _SINGLE
             if one.broken:
-                lines.append(f"- {title} does not count: {literal(plain(one.broken))}")
+                does = "does" if single else "do"
+                lines.append(f"- {title} {does} not count: {literal(plain(one.broken))}")
             else:
-                lines.append(f"- {title} waits: it {literal(plain(one.may))}. {_how(one)}")
-        trusted = [row for row in await desk.trusts() if row.revoked_at is None]
-        for row in trusted[:_MOST]:
-            how = code_span(f"/trust revoke {row.kind} {row.name}")
-            by = literal(row.person)
-            title = titled(row.kind, row.name)
-            lines.append(f"- {title} is trusted, content `{row.digest[:12]}`, by {by}. {how}")
+                wait = "waits: it" if single else "wait; what is there"
+                lines.append(f"- {title} {wait} {literal(plain(one.may))}. {_how(one)}")
+        trusted: dict[tuple[Kind, str], list[Trust]] = {}
+        for row in await desk.trusts():
+            if row.revoked_at is None:
+                trusted.setdefault((row.kind, row.name), []).append(row)
+        for (kind, name), rows in list(trusted.items())[:_MOST]:
+            how = code_span(f"/trust revoke {kind} {name}")
+            title, verb = titled(kind, name), "is" if kind in _SINGLE else "are"
+            contents = " or ".join(f"`{row.digest[:12]}`" for row in rows[:_CONTENTS])
+            more = f" or {len(rows) - _CONTENTS} others" if len(rows) > _CONTENTS else ""
+            by = literal(", ".join(dict.fromkeys(row.person for row in rows)))
+            lines.append(f"- {title} {verb} trusted, content {contents}{more}, by {by}. {how}")
         return "\n".join(lines) or "Nothing waits to be trusted here, and nothing was."
 
     async def _of_card(self, order: Order, *, allow: bool) -> str:

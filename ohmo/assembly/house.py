@@ -157,7 +157,8 @@ async def build_house(
     clockwork = build_clockwork(config, environment, store, links)
     asked = asking(deps, model, environment.call)
     tell = deps.notices.tell
-    brought = orders.brought = await build_plugins(config, environment.commands, store, tell)
+    known, given = orders.known, environment.commands
+    brought = orders.brought = await build_plugins(config, given, store, tell, known)
     agent = build_agent(
         config,
         model,

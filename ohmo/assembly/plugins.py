@@ -4,7 +4,7 @@ of is not imported for it."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from channels.record import Recent
 from ohmo.assembly.walls import redactor
+from ohmo.commands.aliases import SAME
 from ohmo.commands.contract import of_plugin, unknown
 from ohmo.config.load import Config
 from ohmo.contracts.arrivals import Wake
@@ -21,11 +22,12 @@ from ohmo.contracts.trust import Candidate, Trusts
 from ohmo.contracts.turns import Claim, Work
 from ohmo.discovery import load
 from ohmo.plugins.manifest import Plugin
-from ohmo.plugins.shelf import Judged, Plugins, Tell
+from ohmo.plugins.shelf import Judged, Plugins, Tell, Used
 from ohmo.processes.job import child_environment
 from ohmo.sessions.planner import TurnPlan
 from ohmo.sessions.user_steps import words_behind
-from ohmo.skills.shelf import Place
+from ohmo.skills.folder import folders_in
+from ohmo.skills.shelf import BUNDLED, PROJECT, Place
 
 Plan = Callable[[Claim, Work], Awaitable[TurnPlan]]
 _KNOWN = 64  # plugins whose hooks were read
@@ -112,30 +114,49 @@ def refusing(plan: Plan, spelled: Callable[[str], str | None]) -> Plan:
 
 
 async def build_plugins(
-    config: Config, environ: Mapping[str, str], trusts: Trusts, tell: Tell
+    config: Config, environ: Mapping[str, str], trusts: Trusts, tell: Tell, known: Collection[str]
 ) -> Brought | None:
-    """Those that are there. None: the house starts without. Raises StoreError."""
+    """Those that are there. ``known``: names of the house's own commands. None: the house starts
+    without. Raises StoreError."""
     if config.safe:
         return None
     home = config.home.root
     judge = partial(_judged, config=config, environ=environ)
+    taken = partial(_taken, known=frozenset({*known, *SAME}), config=config)
     folders = (home / "plugins", home / "cache" / "plugins", _kept(config))
-    plugins = Plugins(*folders, trusts, judge, tell)
+    plugins = Plugins(*folders, trusts, judge, tell, taken=taken)
     await plugins.look()
     return Brought(plugins, config, environ)
+
+
+def _taken(used: Sequence[Used], *, known: frozenset[str], config: Config) -> Collection[str]:
+    """What the house, or a skill of the house or its workspace, is called."""
+    places = [config.home.root / "skills", *config.written.skills.folders, BUNDLED]
+    places += [config.workspace / name for name in PROJECT]
+    places += [copy / below for plugin, copy in used for below in plugin.skills]
+    skills = {skill.name.lower() for place in places for skill in folders_in(place)}
+    return known | skills
 
 
 def _judged(plugin: Plugin, *, config: Config, environ: Mapping[str, str]) -> Judged:
     """What it would run, as it is written: nothing of it is used."""
     servers, notes = _servers_in(plugin, plugin.folder, config, environ)
     shown = cast("Callable[..., str]", load("ohmo.mcp.written:shown")) if servers else None
-    given = _given(plugin, plugin.folder, config, environ)
-    runs = [f"server {one.name}: {shown(one, given, redactor(config))}" for one in servers if shown]
+    given, redact = _given(plugin, plugin.folder, config, environ), redactor(config)
+    runs, whole = (
+        [
+            f"server {one.name}: {shown(one, given, redact, whole=all_of)}"
+            for one in servers
+            if shown
+        ]
+        for all_of in (False, True)
+    )
     if not plugin.hooks:
-        return Judged(tuple(runs), tuple(notes))
+        return Judged(tuple(runs), tuple(notes), whole=tuple(whole))
     hooks = _hooks_in(plugin, plugin.folder, config)
     acts = [hook.may for hook in hooks.hooks]
-    return Judged((*acts, *runs), (*hooks.findings, *notes), hooks.broken)
+    found = (*hooks.findings, *notes)
+    return Judged((*acts, *runs), found, hooks.broken, (*acts, *whole))
 
 
 def _hooks_in(plugin: Plugin, folder: Path, config: Config) -> Any:

@@ -70,6 +70,9 @@ def unknown_name(what: str, word: str, known: Sequence[str]) -> str:
     return f"there is no {what} {word!r}, {hint}"
 
 
+_KEY = ("[key]",)  # behind a key that is wrong itself
+
+
 def from_pydantic(
     error: ValidationError,
     model: type[Any],
@@ -90,6 +93,7 @@ def from_pydantic(
             text = unknown_key(str(inner[-1]), siblings)
         else:
             text = _text(detail, path)
+            path = path[:-1] if path[-1:] == _KEY else path
         problems.append(source.problem(path, text))
     return problems
 
@@ -135,6 +139,8 @@ def _text(detail: ErrorDetails, path: Path) -> str:
         return f"expected {_EXPECTED[kind]}{written}"
     if kind in _BOUNDS:
         return f"must be {_BOUNDS[kind].format(**context)}{written}"
+    if kind == "string_pattern_mismatch" and path[-1:] == _KEY:
+        return "expected a name of letters, digits, - and _, beginning with a letter or digit"
     if kind == "string_too_short":
         return "must not be empty"
     return detail["msg"][:1].lower() + detail["msg"][1:]

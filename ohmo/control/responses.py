@@ -33,6 +33,8 @@ _LONE = re.compile("[\ud800-\udfff]")
 _HIDDEN = {"code_hash", "opaque", "beginning"}
 MOST = 1000  # items of one page
 _LONGEST = 200  # characters of a search
+_FORM = "string_pattern_mismatch"
+_FORMS = {"digest": "expected how the content begins, in 0-9 and a-f, as lists show it"}
 _MARK = re.compile(r"([0-9]{1,2})\.([0-9]{1,15})\.([0-9]{1,18})\.([0-9A-Za-z_:.-]{1,200})")
 AT_ONCE = 20  # misses that are answered without a pause
 PER_SECOND = 0.5  # by how many of them it grows again
@@ -79,7 +81,10 @@ async def body_of(request: web.Request, wanted: type[Body]) -> Body:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(step) for step in first["loc"]) or "body"
-        raise Refusal(400, f"{where}: {first['msg']}") from error
+        why = (
+            _FORMS.get(where, "not as docs/api.md says") if first["type"] == _FORM else first["msg"]
+        )
+        raise Refusal(400, f"{where}: {why}") from error
 
 
 def one_of(request: web.Request, name: str, known: Sequence[str]) -> str | None:

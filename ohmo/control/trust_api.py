@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 
@@ -94,8 +95,8 @@ class TrustRoutes:
                 "why": entry.why,
                 "path": entry.where,
                 "may": entry.may,
-                "runs": entry.judged.runs,
-                "notes": entry.judged.notes,
+                "runs": entry.judged.whole,
+                "notes": (*entry.judged.notes, *entry.idle),
                 "version": entry.plugin.version if entry.plugin is not None else "",
                 "description": entry.plugin.description if entry.plugin is not None else "",
                 "commands": entry.said,
@@ -111,4 +112,6 @@ def _folder(request: web.Request) -> Path | None:
     named = request.query.get("folder", "")
     if named and not named.startswith("/"):
         raise Refusal(400, "folder: expected an absolute path")
+    if named and not os.path.isdir(named):  # noqa: PTH112 - raises nothing
+        raise Refusal(404, f"folder: there is no folder {named[:200]}")
     return Path(named) if named else None

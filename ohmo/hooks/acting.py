@@ -146,7 +146,8 @@ class Acting:
         # dash ends with 2, which blocks, where it may not write
         fell = raw.problem or raw.code not in (0, 2) or raw.err.startswith(f"{SHELL[0]}: ")
         if cage is not None and fell:
-            return replace(raw, err=f"{raw.err.strip()[-_LAST:]}{_CAGED}")
+            why = raw.err.strip() or raw.out.strip() or "it said nothing"
+            return replace(raw, err=f"{why[-_LAST:]}{_CAGED}")
         return raw
 
     async def _post(self, hook: Hook, endpoint: Endpoint, what: Hooked) -> Raw:

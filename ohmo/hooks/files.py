@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import structlog
@@ -20,7 +21,7 @@ from ohmo.hooks.project import Project, Projects, read_file
 log = structlog.get_logger("ohmo.hooks")
 SETTLED = 0.2  # seconds in which a written file must not change any more
 _LOOKS = 10
-_LONG, _CUT = 1_000, 120  # characters of what a hook may do, and of the name of a file
+_LONG, _CUT = 250, 120  # characters of what a hook may do, and of the name of a file
 Tell = Callable[[str, str], Awaitable[object]]
 """What it is about, so that it is told once, and the words for the owner."""
 Brought = Callable[[], Awaitable[tuple[Hook, ...]]]
@@ -67,11 +68,11 @@ class HookFiles:
         self.own = self._read() if begins else HookFile()
 
     def _look(self) -> tuple[int, int, int] | None:
-        try:
-            found = self.path.stat()
-        except OSError:
-            return None
-        return found.st_ino, found.st_size, found.st_mtime_ns
+        for look in (self.path.stat, self.path.lstat):  # also a link that leads nowhere now
+            with suppress(OSError):
+                found = look()
+                return found.st_ino, found.st_size, found.st_mtime_ns
+        return None
 
     def _read(self) -> HookFile:
         found = read_file(self.path, OWN_FILE) or HookFile()

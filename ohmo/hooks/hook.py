@@ -7,7 +7,6 @@ from dataclasses import field
 from typing import Any, Literal
 
 from channels.record import record
-from ohmo.content import cut
 from ohmo.contracts.hooks import HookEvent
 from ohmo.contracts.sandbox import Terms
 
@@ -116,7 +115,7 @@ class Hook:
 
     @property
     def may(self) -> str:
-        """What it does, and when, for whoever has to trust it."""
+        """What it does, and when, whole, for whoever has to trust it."""
         match self.action:
             case Program() | Python():
                 verb = "runs"
@@ -124,10 +123,9 @@ class Hook:
                 verb = "sends what it is told to"
             case Prompt(_, model):
                 verb = f"asks {model or 'the smallest model'}"
-        return f"{verb} at {'/'.join(self.events)}: {cut(self.does, _CUT)}"
+        return f"{verb} at {'/'.join(self.events)}: {self.does}"
 
 
-_CUT = 200  # characters of what one does
 SHELL = ("/bin/sh", "-c")
 
 

@@ -89,9 +89,17 @@ def read_file(path: Path, name: str) -> HookFile | None:
     except _Unfit as error:
         return HookFile(broken=str(error))
     if data is None:
-        return None
+        gone = f"{name}: a link to {_led(path)}, which is not there"
+        return HookFile(broken=gone) if path.is_symlink() else None
     found = _parsed(data, name)
     return replace(found, hooks=tuple(map(_owners, found.hooks)))
+
+
+def _led(path: Path) -> str:
+    try:
+        return str(path.readlink())
+    except OSError:
+        return "a place"
 
 
 def _owners(hook: Hook) -> Hook:

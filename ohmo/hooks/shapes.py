@@ -39,8 +39,9 @@ class _Wrong(Exception):
 
 
 def read(text: str, file: str) -> HookFile:
-    """``file``: how it is named to people. Never raises: what cannot be read is ``broken``."""
-    if file.endswith(".json"):
+    """``file``: how it is named to people; also the place in a plugin's manifest, which is JSON.
+    Never raises: what cannot be read is ``broken``."""
+    if file.endswith((".json", " hooks")):
         try:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:

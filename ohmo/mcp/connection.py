@@ -262,7 +262,8 @@ class _SdkSession:
         except MCPError as error:
             what = _line(error)
             if error.code == types.CONNECTION_CLOSED:
-                what = f"{what}; what the call did is unknown"
+                cut = f"; {self._complaints.cut}" if self._complaints.cut else ""
+                what = f"{what}{cut}; what the call did is unknown"
             raise ServerFailed(what) from error
         except (ValidationError, RuntimeError, ValueError) as error:
             raise ServerFailed(_line(error)) from error

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
@@ -19,6 +20,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
+from ohmo.content import one_line
 from ohmo.mcp.contract import Endpoint, ServerFailed
 from ohmo.processes.job import outside
 from ohmo.processes.process_tree import MARK, descendants, send, send_group, sweep
@@ -26,6 +28,12 @@ from ohmo.processes.process_tree import MARK, descendants, send, send_group, swe
 MOST_BYTES = 16 << 20  # of one message
 _GARBAGE = 100  # lines in a row that are no messages, after which it is no server
 _LAST = 200  # characters of what it said before it ended
+#: Behind which Node.js and others say where it was, and what they are.
+_NAMES = re.compile(
+    r"(?:\b|[a-z])Error\b|\berror:|Cannot find|[Nn]ot found|No module|No such file|denied"
+    r"|of sandbox\."
+)
+_BESIDE = ("at ", "Node.js v")
 _GRACE = 2.0  # seconds to end by itself when its input is closed, as the protocol wants it
 _SWIFT = 1.0  # seconds in which its warden ends it
 _LATER = 4_096  # processes of the machine that may come while it lives: RLIMIT_NPROC counts all
@@ -83,16 +91,23 @@ class Complaints:
     def __init__(self) -> None:
         self._tail = b""
         self.caged = False
+        self.cut = ""  # why we hear it no more, for its own fault
 
     def hear(self, data: bytes) -> None:
         self._tail = (self._tail + data)[-4_096:]
 
     def last(self) -> str:
-        """Its last line, to stand behind another one, and where it ran."""
+        """Its last line that names an error, or says anything, to stand behind another one; and
+        where it ran."""
+        if self.cut:
+            return f"; {self.cut}"
         lines = [
-            line for line in self._tail.decode("utf-8", "replace").splitlines() if line.strip()
+            line
+            for line in map(str.strip, self._tail.decode("utf-8", "replace").splitlines())
+            if any(map(str.isalpha, line)) and not line.startswith(_BESIDE)
         ]
-        plain = "".join(char if char.isprintable() else " " for char in lines[-1]) if lines else ""
+        line = next(filter(_NAMES.search, reversed(lines)), lines[-1] if lines else "")
+        plain = "".join(char if char.isprintable() else " " for char in line)
         said = f"; it last said: {plain.strip()[:_LAST]}" if plain else ""
         return f"{said} (in the sandbox: docs/mcp.md says how it is opened)" * self.caged or said
 
@@ -113,7 +128,7 @@ async def program(endpoint: Endpoint, complaints: Complaints) -> AsyncGenerator[
         to_us, ours = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         to_it, theirs = anyio.create_memory_object_stream[SessionMessage](0)
         tasks = [
-            asyncio.create_task(_read(process, to_us)),
+            asyncio.create_task(_read(process, to_us, complaints)),
             asyncio.create_task(_write(process, theirs)),
             asyncio.create_task(_drain(process.stderr, complaints.hear)),
         ]
@@ -164,17 +179,20 @@ async def _spawned(
 
 
 async def _read(
-    process: Process, to_us: MemoryObjectSendStream[SessionMessage | Exception]
+    process: Process,
+    to_us: MemoryObjectSendStream[SessionMessage | Exception],
+    complaints: Complaints,
 ) -> None:
     """Until it ends, sends a message that is too long, or nothing but garbage."""
     assert process.stdout is not None
     garbage = 0
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async with to_us:
-            while garbage < _GARBAGE:
+            while True:
                 try:
                     line = await process.stdout.readline()
-                except ValueError:  # longer than the limit
+                except ValueError:
+                    complaints.cut = f"it sent a message of more than {MOST_BYTES >> 20} MiB"
                     return
                 if not line:
                     return
@@ -184,7 +202,14 @@ async def _read(
                     message = jsonrpc_message_adapter.validate_json(line, by_name=False)
                 except ValueError:
                     garbage += 1
-                    continue
+                    if garbage < _GARBAGE:
+                        continue
+                    last = one_line(line.decode("utf-8", "replace"))[:80]
+                    complaints.cut = (
+                        f"its standard output, which is for messages, had {_GARBAGE} lines in a row"
+                        f" that are none, the last: {last}"
+                    )
+                    return
                 garbage = 0
                 await to_us.send(SessionMessage(message))
 

@@ -17,7 +17,7 @@ from ohmo.content import shown as name_shown
 from ohmo.contracts.mcp import PROJECT_FILE
 from ohmo.contracts.trust import Candidate, Trusts
 from ohmo.mcp.contract import Endpoint
-from ohmo.mcp.written import Ground, Look, servers_in, shown
+from ohmo.mcp.written import Ground, Look, read_servers, shown
 from ohmo.regular_file import open_regular
 
 _BETWEEN = re.compile(r"[\s=:;,|&<>()'\"]+")  # of names in a word
@@ -106,7 +106,7 @@ class ProjectFile:
             if PROJECT_FILE not in content.files:
                 return "it is a folder"
             ground = Ground(str(path), self._folder, self._environ, self._taken)
-            endpoints, notes = servers_in(content.files[PROJECT_FILE].data, ground)
+            endpoints, notes = read_servers(content.files[PROJECT_FILE].data, ground)
             if sum(len(one.argv) for one in endpoints) > _MOST_WORDS:
                 return f"its commands have more than {_MOST_WORDS} words"
             files = sorted({name for one in endpoints for name in self._theirs(one)})

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Protocol, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from channels.record import record
-from ohmo.content import cut
+from ohmo.content import Unfit, cut
 from ohmo.contracts.sandbox import Terms
 from ohmo.mcp.contract import Endpoint
 
@@ -84,8 +84,20 @@ class _Unset(Exception):
     """A variable that the file is not given."""
 
 
-def servers_in(data: bytes | str, ground: Ground) -> tuple[tuple[Endpoint, ...], tuple[str, ...]]:
-    """And a line for each that does not count. Never raises."""
+Servers = tuple[tuple[Endpoint, ...], tuple[str, ...]]
+"""And a line for each that does not count."""
+
+
+def servers_in(data: bytes | str, ground: Ground) -> Servers:
+    """Never raises."""
+    try:
+        return read_servers(data, ground)
+    except Unfit as error:
+        return (), (f"{ground.place}: {error}",)
+
+
+def read_servers(data: bytes | str, ground: Ground) -> Servers:
+    """Raises Unfit: it is no such file."""
     try:
         whole: Any = json.loads(data)
         # a plugin's file may hold the servers themselves
@@ -95,7 +107,7 @@ def servers_in(data: bytes | str, ground: Ground) -> tuple[tuple[Endpoint, ...],
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         why = " ".join(str(error).split())[:100] or type(error).__name__
         expected = '{"mcpServers": {NAME: {"command": …}}}'
-        return (), (f"{ground.place}: expected JSON as {expected} ({why})",)
+        raise Unfit(f"expected JSON as {expected} ({why})") from None
     notes: list[str] = []
     if len(servers) > _MOST:
         notes.append(f"{ground.place}: it has {len(servers)} servers; the first {_MOST} are used")
@@ -159,13 +171,20 @@ def _endpoint(written_name: str, row: object, ground: Ground) -> Endpoint | str:
         )
 
 
-def shown(endpoint: Endpoint, given: Mapping[str, str], redact: Callable[[str], str]) -> str:
+def shown(
+    endpoint: Endpoint,
+    given: Mapping[str, str],
+    redact: Callable[[str], str],
+    *,
+    whole: bool = False,
+) -> str:
     """What would run or be asked, for who allows it. ``given``: what every program is given; of
     other variables the value of those that lead it to code, else only the name, and no query of an
     address, for those often hold secrets."""
     own = {key: value for key, value in (endpoint.env or {}).items() if given.get(key) != value}
     leads = sorted(filter(_LEADS.fullmatch, own))
-    more = [f"{key}={cut(shlex.quote(redact(own[key])), _CUT)}" for key in leads]
+    most, line = (10**9, 10**9) if whole else (_CUT, _LINE)
+    more = [f"{key}={cut(shlex.quote(redact(own[key])), most)}" for key in leads]
     more += [f"{key}=…" for key in own if key not in leads]
     told = [f"with the header {key}" for key in endpoint.headers or {}]
     address, asks, _ = endpoint.url.partition("?")
@@ -173,7 +192,7 @@ def shown(endpoint: Endpoint, given: Mapping[str, str], redact: Callable[[str], 
     if not endpoint.argv:
         return redact(" ".join([url, *told]))
     # Neither is so long that the other does not stand on the card.
-    program = cut(redact(" ".join(endpoint.argv)), _LINE)
+    program = cut(redact(" ".join(endpoint.argv)), line)
     return redact(" ".join([program, *(["with", *more] if more else [])]))
 
 

@@ -13,13 +13,13 @@ from typing import Literal
 
 from channels.record import record
 from ohmo.config.load import Config
+from ohmo.contracts.mcp import words_of
 from ohmo.contracts.messages import ToolCall
 from ohmo.contracts.outbox import Grant
 from ohmo.contracts.tool import CallContext, Footprint, Opened, PolicySnapshot, least
 from ohmo.permissions.boundaries import ProtectedPlaces, Reach, folder_rule
 from ohmo.permissions.cages import Cages, hosts_in, strange
 from ohmo.permissions.command_policy import CommandPolicy
-from ohmo.permissions.foreign_words import told_by_others
 from ohmo.permissions.rules import (
     PATH_TOOLS,
     READERS,
@@ -39,6 +39,8 @@ from ohmo.shell.parsing import Shell
 from ohmo.shell.patterns import as_written, real
 
 _SEARCH = frozenset({"Glob", "Grep"})
+_ALL = (None, "domain:*")  # patterns of rules for every host
+_NAMED = 3  # origins that a person is told of
 _BY_HAND = (
     "no tool may touch it in any mode; if it is needed, the person does it by hand in a terminal"
 )
@@ -325,6 +327,34 @@ class Host:
     root: Path  # $OHMO_HOME
     path: str  # where commands find programs
     engine: str = ""  # $DOCKER_HOST: of containers
+
+
+def told_by_others(
+    tool: str, footprint: Footprint, context: CallContext, rules: Iterable[Rule]
+) -> Ruling | None:
+    """After words of others came into a conversation (a page, a server's answer), what could send
+    something away or outlive it is asked about in every mode: a page can talk to the model, but it
+    cannot answer a card. ``rules``: that allow. A host is no news once the conversation has words
+    of it, or where a rule names it; a rule for all hosts names none."""
+    if not context.taint:
+        return None
+    origins = sorted(context.taint)
+    whose = ", ".join(origins[:_NAMED])
+    if len(origins) > _NAMED:
+        whose += f" and {len(origins) - _NAMED} more"
+    own = words_of((tool,))
+    if own and context.taint != frozenset(own):
+        why = f"words of {whose} are in this conversation, and {tool} may send or change anything"
+        return Ruling("ask", "taint", whose, why, remember=False)
+    if footprint.lasting:
+        why = f"words of {whose} are in this conversation, and {footprint.lasting} outlive it"
+        return Ruling("ask", "taint", whose, why, remember=False)
+    for host in () if footprint.configured else footprint.hosts:
+        named = any(rule.pattern not in _ALL and host_matches(rule, tool, host) for rule in rules)
+        if not named and f"web:{host}" not in context.taint:
+            why = f"words of {whose} are in this conversation, which had none of {host} so far"
+            return Ruling("ask", "taint", whose, why)
+    return None
 
 
 def snapshot_of(config: Config) -> PolicySnapshot:

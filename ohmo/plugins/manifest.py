@@ -26,15 +26,31 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[_-]?[A-Za-z0-9])*")
 _COMMAND = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(?::[A-Za-z0-9][A-Za-z0-9_.-]*)*")
 
 
+_IDLE = {  # by where it stands, what it is called and its key
+    "agents/": ("agents", "agents"),
+    "output-styles/": ("output styles", "outputStyles"),
+    ".lsp.json": ("LSP servers", "lspServers"),
+}
+
+
 class BadPlugin(Exception):
     """What is wrong with it, and what to do: one line."""
+
+
+@record
+class Rest:
+    """What else is told of one. ``size``: in words; ``idle``: kinds of parts that it brings and
+    that mean nothing here."""
+
+    size: str
+    idle: tuple[str, ...]
 
 
 @record
 class Plugin:
     """``digest``: of its whole content. ``skills``: folders of skill folders, below its own.
     ``hooks`` and ``servers``: what is written of them, by where that stands. ``commands``: the
-    words of each, by name. ``size``: in words."""
+    words of each, by name."""
 
     name: str
     version: str
@@ -45,7 +61,7 @@ class Plugin:
     hooks: Mapping[str, str]
     servers: Mapping[str, str]
     commands: Mapping[str, str]
-    size: str
+    rest: Rest
 
 
 _Paths = str | list[str]
@@ -55,7 +71,7 @@ _Inline = str | dict[str, Any] | list[str | dict[str, Any]]
 class _Written(BaseModel):
     """Keys of either manifest; what else it holds means nothing here."""
 
-    model_config = ConfigDict(strict=True, extra="ignore")
+    model_config = ConfigDict(strict=True, extra="allow")
     name: str
     version: str | int | float = ""
     description: str = ""
@@ -108,7 +124,9 @@ def read_plugin(folder: Path) -> tuple[Plugin, Content]:
         hooks=dict(_parts(content, "hooks", written.hooks, _HOOKS)),
         servers=dict(_parts(content, "mcpServers", written.servers, _SERVERS)),
         commands=dict(_commands(content, written.commands)),
-        size=f"{len(content.files)} files, {max(1, size >> 10)} KiB",
+        rest=Rest(
+            f"{len(content.files)} files, {max(1, size >> 10)} KiB", tuple(_idle(content, written))
+        ),
     )
     return plugin, content
 
@@ -195,6 +213,13 @@ def _skills(content: Content, written: _Paths) -> Iterator[str]:
             yield place
 
 
+def _idle(content: Content, written: _Written) -> Iterator[str]:
+    named = written.model_extra or {}
+    for place, (kind, key) in _IDLE.items():
+        if named.get(key) or any(name.startswith(place) for name in content.files):
+            yield kind
+
+
 def _commands(content: Content, written: _Paths) -> Iterator[tuple[str, str]]:
     """Raises BadPlugin."""
     seen = set[str]()
@@ -221,8 +246,9 @@ def _commands(content: Content, written: _Paths) -> Iterator[tuple[str, str]]:
 def _parts(
     content: Content, key: str, written: _Inline, usual: tuple[str, ...]
 ) -> Iterator[tuple[str, str]]:
-    """By the file they stand in, or the manifest where it holds them itself, which is JSON then.
-    Raises BadPlugin."""
+    """By the file they stand in, or the place in the manifest where it holds them itself, which is
+    JSON then (``ohmo.hooks.shapes``). Raises BadPlugin."""
+    manifest = next((name for name in MANIFESTS if name in content.files), "")
     for file in usual:
         if file in content.files:
             yield file, _text(content, file)
@@ -237,7 +263,8 @@ def _parts(
             yield file, _text(content, file)
         elif entry:
             inline = entry if key in entry else cast("dict[str, Any]", {key: entry})
-            yield f"{key}.{number}.json", json.dumps(inline)
+            place = f"entry {number} of {key}" if len(entries) > 1 else key
+            yield f"{manifest}: {place}", json.dumps(inline)
 
 
 def _line(text: str) -> str:

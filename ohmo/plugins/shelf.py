@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -16,11 +16,11 @@ from typing import Literal
 import structlog
 
 from channels.record import record
-from ohmo.content import Content, shown, some, stamps_of
+from ohmo.content import Content, cut, shown, some, stamps_of
 from ohmo.contracts.inwriter import in_writer
 from ohmo.contracts.trust import Candidate, Trusts
 from ohmo.lifecycle import failure_of
-from ohmo.plugins.commands import spelled
+from ohmo.plugins.commands import named, spelled
 from ohmo.plugins.manifest import BadPlugin, Plugin, read_plugin
 
 log = structlog.get_logger("ohmo.plugins")
@@ -34,16 +34,26 @@ Tell = Callable[[str, str], Awaitable[object]]
 
 @record
 class Judged:
-    """What else is to be said of one. ``runs``: programs, addresses and questions, a line each.
-    ``notes``: what of it does not work here. ``broken``: why none of it counts."""
+    """What else is to be said of one. ``runs``: programs, addresses and questions, a line each;
+    ``whole``: the same lines, none cut. ``notes``: what of it does not work here. ``broken``: why
+    none of it counts."""
 
     runs: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     broken: str = ""
+    whole: tuple[str, ...] = ()
 
 
 Judge = Callable[[Plugin], Judged]
 """Blocks."""
+Used = tuple[Plugin, Path]
+"""A trusted one, and the folder it is used from."""
+Taken = Callable[[Sequence[Used]], Collection[str]]
+"""Names that no command of these goes before, in lower case. Blocks."""
+
+
+def nothing_taken(_: Sequence[Used]) -> Collection[str]:
+    return ()
 
 
 @record
@@ -72,6 +82,12 @@ class Entry:
         return [f"/plugin:{self.name}:{name}" for name in self.plugin.commands]
 
     @property
+    def idle(self) -> tuple[str, ...]:
+        """What of it means nothing here: one line, or none."""
+        kinds = () if self.plugin is None else self.plugin.rest.idle
+        return (f"its {' and '.join(kinds)} do nothing here yet",) if kinds else ()
+
+    @property
     def may(self) -> str:
         """What it could do, or does: one line."""
         plugin, runs = self.plugin, self.judged.runs
@@ -85,9 +101,9 @@ class Entry:
         if plugin.skills:
             lines.append("brings skills, which instruct the model")
         if plugin.commands:
-            lines.append(f"brings the commands {', '.join(self.said)}"[:_CUT])
+            lines.append(cut(f"brings the commands {', '.join(self.said)}", _CUT))
         none = [] if runs else ["runs nothing by itself"]
-        return f"{'; '.join([*none, *lines])} ({plugin.size})"
+        return f"{'; '.join([*none, *lines])} ({plugin.rest.size})"
 
 
 @record
@@ -107,11 +123,12 @@ class _Copy:
 
 class Plugins:
     """``root``: the folder of their folders. ``copies``: where they are laid to be used; its
-    content is ours. ``kept``: where each that is used has a folder to keep things in."""
+    content is ours. ``kept``: where each that is used has a folder to keep things in. ``taken``:
+    what no short name of a command may be."""
 
     def __init__(
         self, root: Path, copies: Path, kept: Path, trusts: Trusts, judge: Judge, tell: Tell,
-        *, monotonic: Callable[[], float] = time.monotonic,
+        *, taken: Taken = nothing_taken, monotonic: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self.entries: tuple[Entry, ...] = ()
         self._root = root
@@ -120,6 +137,7 @@ class Plugins:
         self._trusts = trusts
         self._judge = judge
         self._tell = tell
+        self._taken = taken
         self._monotonic = monotonic
         self._looking = asyncio.Lock()
         self._looked = -FRESH
@@ -133,8 +151,8 @@ class Plugins:
         return bool(_folders(self._root))
 
     @property
-    def trusted(self) -> tuple[tuple[Plugin, Path], ...]:
-        """As of the last look, each with the folder it is used from."""
+    def trusted(self) -> tuple[Used, ...]:
+        """As of the last look."""
         return tuple(
             (entry.plugin, entry.copy)
             for entry in self.entries
@@ -164,7 +182,9 @@ class Plugins:
         return [
             Candidate("plugin", one.name, "", one.where, "", one.why)
             if one.plugin is None or one.state == "broken"
-            else Candidate("plugin", one.name, one.plugin.digest, one.where, one.may)
+            else Candidate(
+                "plugin", one.name, one.plugin.digest, one.where, "; ".join((one.may, *one.idle))
+            )
             for one in self.entries
             if one.state != "trusted" and one.name
         ]
@@ -196,11 +216,9 @@ class Plugins:
             states = {entry.name: entry.state for entry in judged}
             log.info("plugins", states=states)
         self.entries = tuple(judged)
-        self._commands = {
-            f"{plugin.name}:{name}".lower(): words
-            for plugin, _ in self.trusted
-            for name, words in plugin.commands.items()
-        }
+        used = {plugin.name: plugin.commands for plugin, _ in self.trusted if plugin.commands}
+        taken = await asyncio.to_thread(self._taken, self.trusted) if used else ()
+        self._commands = named(used, taken)
         self._looked = self._monotonic()
         now = {entry.name: entry for entry in judged}
         for name in sorted(before):

@@ -23,6 +23,13 @@ Tell = Callable[[str, str], Awaitable[object]]
 SCRIPTS = "programs"  # of ohmo's home: where the owner keeps some
 _HOPS = 40  # links on the way to one place, as of the kernel
 _LANGUAGES = (".cjs", ".js", ".mjs", ".pl", ".py", ".rb", ".sh", ".ts")
+_TOPS = (
+    "package.json",
+    "node_modules",
+    "pyproject.toml",
+    ".venv",
+)  # of what a script is built from
+_ABOVE = 4  # folders above it in which one is looked for
 _SHELLS = (("/bin/sh", "-c"), ("/bin/bash", "-c"), ("sh", "-c"), ("bash", "-c"))
 
 
@@ -63,6 +70,15 @@ class Programs:
                 return
             kept = {"XDG_CACHE_HOME": str(lasting), "npm_config_cache": f"{lasting}/npm"}
             yield replace(launch, env={**launch.env, **kept})
+
+    def refused(self, cwd: Path, terms: Terms) -> str:
+        """Why what the owner's keys name cannot be opened, as each start would say; empty: it can.
+        Blocks."""
+        try:
+            self._named((), cwd, terms)
+        except OSError as error:
+            return str(error)
+        return ""
 
     @property
     def _lasting(self) -> Path:
@@ -116,12 +132,14 @@ class Programs:
                 continue
             beside = _reached(path.parent, grounds)
             for folder in dict.fromkeys(filter(None, (beside, place.parent))):
-                keys["read"] += self._around(folder, place)
+                keys["read"] += self._around(folder, place, grounds)
         return tuple(dict.fromkeys(keys["read"])), tuple(dict.fromkeys(keys["write"]))
 
-    def _around(self, folder: Path, file: Path) -> Iterator[Path]:
+    def _around(self, folder: Path, file: Path, grounds: tuple[str, ...]) -> Iterator[Path]:
         """A program finds its parts where it lies: the widest place that may be opened."""
-        above = (folder.parent,) if folder.name == "bin" else ()
+        above = [folder.parent] if folder.name == "bin" else []
+        if file.suffix in _LANGUAGES:
+            above = [*_top(folder, grounds), *above]
         for place in (*above, folder, file):
             if self._may(place):
                 yield place
@@ -144,6 +162,17 @@ class Programs:
         if text == "~" or text.startswith("~/"):
             text = f"{self._home}{text[1:]}"
         return Path(text) if text.startswith("/") and os.path.exists(text) else None  # noqa: PTH110
+
+
+def _top(folder: Path, grounds: tuple[str, ...]) -> Iterator[Path]:
+    """The nearest that holds what a script is built from; none out of a folder where commands may
+    write, for they could take away the nearer one."""
+    for place in (folder, *folder.parents[:_ABOVE]):
+        if str(place) in grounds:
+            return
+        if any(os.path.lexists(place / name) for name in _TOPS):
+            yield place
+            return
 
 
 def _of_system(path: str) -> bool:

@@ -221,3 +221,10 @@ def output_of(commands: Sequence[Simple], scope: Scope, *, one_pipeline: bool) -
     if prints and known(words[1]) and not re.search(r"[\\%]", words[1]):
         return (words[1],)
     return (ANY,)
+
+
+def assigned_name(node: Node) -> str:
+    """The variable that an assignment sets."""
+    name = node.child_by_field_name("name")
+    match = re.match(rb"\w*", (name.text or b"") if name is not None else b"")
+    return match[0].decode("utf-8", "replace") if match is not None else ""

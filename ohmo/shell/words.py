@@ -6,49 +6,13 @@ from __future__ import annotations
 import itertools
 import pwd
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-import tree_sitter_bash
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Node
 
+from ohmo.shell.misread import Unread
 from ohmo.shell.patterns import ANY, SOME
 from ohmo.shell.scope import MOST, Scope
-
-_LANGUAGE = Language(tree_sitter_bash.language())
-# Of this thread's processor time, so that a busy machine changes no verdict; and as long again
-# until the tree can be read. A thousand words with ``?`` take the square of their number.
-_SECONDS = 0.08
-_CHUNK = 1 << 16  # bytes of source handed over at once
-_SHORT = 1000  # bytes of source that cannot take long
-_EASY = re.compile(r"[\w\s./;:,@%+-]*")  # nothing the parser could try in two ways
-
-
-class TooSlow(Exception):
-    """The grammar would need too long for this text."""
-
-
-class Misread(Exception):
-    """The grammar takes for a word what is none."""
-
-
-def parsed(source: str) -> Node:
-    """The syntax tree. Raises TooSlow: some texts make the parser try again and again."""
-    data = source.encode("utf-8", "surrogatepass")
-    parser = Parser(_LANGUAGE)
-    if len(data) <= _SHORT or _EASY.fullmatch(source):
-        return parser.parse(data).root_node
-    # Only a source that is read piece by piece can be given up.
-    deadline = time.thread_time() + _SECONDS
-    try:
-        tree = parser.parse(
-            lambda at, _: data[at : at + _CHUNK],
-            progress_callback=lambda _at, _error: time.thread_time() > deadline,
-        )
-    except ValueError as error:
-        raise TooSlow from error
-    return parser.parse(data, tree).root_node  # the same tree, with nodes that are quick to read
-
 
 _OPEN = "\ue010"
 _COMMA = "\ue011"
@@ -231,9 +195,9 @@ def _product(parts: list[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _unquoted(text: str) -> str:
-    """Marks what the shell treats specially outside quotes. Raises Misread."""
+    """Marks what the shell treats specially outside quotes. Raises Unread."""
     if _WORD.fullmatch(text) is None:
-        raise Misread
+        raise Unread("the shell grammar takes for a word what is none")
     out: list[str] = []
     at = 0
     if text.startswith("~"):
@@ -317,3 +281,16 @@ def _home_of(user: str, scope: Scope) -> str:
         return pwd.getpwnam(user).pw_dir
     except KeyError:
         return "~" + user
+
+
+def lines_of(choices: Sequence[Sequence[Sequence[str]]]) -> Iterator[tuple[str, ...]]:
+    """The words of a command for all values that each of them may have. Of too many ones all
+    values stand side by side, which says what it touches, but not which program runs."""
+    lines = list(itertools.islice(itertools.product(*choices), MOST + 1))
+    if len(lines) <= MOST:
+        for line in lines:
+            yield tuple(itertools.chain(*line))
+        return
+    yield tuple(word for each in choices for choice in each for word in choice)
+    if any(len(each) > 1 for each in choices[:2]):
+        yield (ANY,)

@@ -14,6 +14,7 @@ WORDS = re.compile(r"[A-Za-z]{2,},? [A-Za-z]{2,}")
 FOREIGN = {  # who said those words, where no field tells the same
     "ohmo/providers/wire_parts.py": "endpoints, in the text of their errors",
     "ohmo/providers/middleware/judgement.py": "weak models, which write calls as text",
+    "ohmo/mcp/program.py": "programs, in what they say before they end",
     "ohmo/checkpoints/git.py": "git, in the text of its errors",
     "ohmo/context/carryover.py": "people, who say what they forbid and want",
     "ohmo/context/compaction.py": "models, in a summary",

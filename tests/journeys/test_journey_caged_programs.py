@@ -16,6 +16,7 @@ from tests.faults.daemon import until
 from tests.journeys.at_keyboard import Keyboard, keyboard
 from tests.journeys.test_journey_mcp import SERVER, becomes, calls, report
 from tests.journeys.test_journey_sandbox import ATTACK, backend, bash, listening, port_of
+from tests.parts import skip_without
 from tests.platforms.model.script import Turn
 from tests.platforms.model.server import ModelServer
 
@@ -295,6 +296,49 @@ async def test_one_that_cannot_start_says_in_one_line_what_to_do(
                 return line in str((await report(home.daemon, name)).get("error"))
 
             await until(f"{name} says why", said)
+
+
+WEATHER = """
+import { createInterface } from "node:readline";
+import { sky } from "sky";
+const able = { capabilities: { tools: {} }, serverInfo: { name: "weather", version: "1" } };
+createInterface({ input: process.stdin }).on("line", (line) => {
+  const { id, method, params } = JSON.parse(line);
+  if (id === undefined) return;
+  const hello = { protocolVersion: params?.protocolVersion, ...able };
+  const tools = [{ name: sky, description: "", inputSchema: { type: "object" } }];
+  const result = { initialize: hello, "tools/list": { tools } }[method] ?? {};
+  console.log(JSON.stringify({ jsonrpc: "2.0", id, result }));
+});
+"""
+
+
+async def test_a_server_built_from_typescript_finds_its_package_and_else_names_what_it_misses(
+    tmp_path: Path, backend: str
+) -> None:
+    if shutil.which("node") is None:
+        skip_without("npm")
+    servers = tmp_path / "servers"
+    for name in ("weather", "bare"):
+        (servers / name / "build").mkdir(parents=True)
+        (servers / name / "build/index.js").write_text(WEATHER)
+        (servers / name / "package.json").write_text('{"type": "module"}')
+    sky = servers / "weather/node_modules/sky"
+    sky.mkdir(parents=True)
+    (sky / "package.json").write_text('{"name": "sky", "type": "module", "exports": "./sky.js"}')
+    (sky / "sky.js").write_text('export const sky = "rain";')
+    written = {
+        name: {"command": "node", "args": [str(servers / name / "build/index.js")]}
+        for name in ("weather", "bare")
+    }
+    async with keyboard(tmp_path, ModelServer(), sandbox={"backend": backend}, mcp=written) as home:
+        await becomes(home.daemon, "weather", "connected")
+
+        async def said() -> bool:
+            line = str((await report(home.daemon, "bare")).get("error"))
+            return "it last said: Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'sky'" in line
+
+        await until("bare says why", said)
 
 
 async def test_without_a_sandbox_they_run_and_the_owner_is_told(tmp_path: Path) -> None:

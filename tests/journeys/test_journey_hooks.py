@@ -138,6 +138,23 @@ async def test_a_half_written_file_during_a_turn_keeps_the_old_hooks_and_a_whole
         assert (home.work / "made").exists()
 
 
+async def test_with_a_link_that_leads_nowhere_no_tool_runs_until_its_target_is_there(
+    tmp_path: Path,
+) -> None:
+    call = Turn(calls=(Call("Bash", {"command": "touch made"}),))
+    server = ModelServer([call, Turn(text="refused"), call, Turn(text="done")])
+    kept = tmp_path / "dotfiles.yaml"
+    async with keyboard(tmp_path, server, running=False) as home:
+        (home.home / "hooks.yaml").symlink_to(kept)
+        await home.daemon.start()
+        assert (await home.ohmo("-p", "make it", "--allow", "Bash")).out.strip() == "refused"
+        assert f"hooks.yaml: a link to {kept}, which is not there" in results(server.asked[1])[-1]
+        assert not (home.work / "made").exists()
+        kept.write_text("hooks: []")
+        assert (await home.ohmo("-p", "make it", "--allow", "Bash")).out.strip() == "done"
+        assert (home.work / "made").exists()
+
+
 async def test_hooks_of_a_project_are_asked_once_exactly_they_are_allowed(tmp_path: Path) -> None:
     """In a house that began without any hook; over a restart; until one byte changes."""
     call = Turn(calls=(Call("Bash", {"command": "touch made"}),))
@@ -427,6 +444,14 @@ async def test_hooks_are_listed_tried_and_examined(tmp_path: Path) -> None:
         assert "'pre_tool_use'" in wrong.err
         (home.home / "hooks.yaml").write_text("hooks: 7")
         assert "expected a list" in (await home.ohmo("doctor")).out
+        (home.work / ".claude" / "settings.json").unlink()
+        (home.home / "plugins" / "shop").mkdir(parents=True)
+        said = await home.ohmo("hooks", "list")
+        assert "while ohmo runs, the hooks it read before still count" in said.out
+        long = hook("long", f"print('{'x' * 300}'); print('the end')")
+        (home.home / "hooks.yaml").write_text(yaml.safe_dump({"hooks": [long]}))
+        assert "; print('the end')\n" in (await home.ohmo("hooks", "list")).out
+        assert "hooks of plugins are shown by ohmo plugins list" in said.err
 
 
 def test_without_hooks_nothing_of_them_is_imported() -> None:
@@ -480,8 +505,10 @@ async def test_what_wants_to_write_into_the_home_or_to_ask_ohmo_fails_until_its_
         assert not (kept / "log").exists()
         of = {"on": "turn_end", "timeout": 20}
         opened = {"name": "writes", "command": writes, "sandbox": {"write": [str(kept)]}} | of
-        write(home, opened, {"name": "walled", "command": asks} | of)
+        mute = {"name": "mute", "command": "exit 3"} | of
+        write(home, opened, {"name": "walled", "command": asks} | of, mute)
         said = await says()
+        assert "ended with exit code 3: it said nothing (it ran in the" in said["mute"]["why"]
         assert said["writes"]["why"] == ""
         assert (kept / "log").read_text() == "x\n"
         assert "ohmo: cannot reach" in said["walled"]["why"]

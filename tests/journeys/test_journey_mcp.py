@@ -159,6 +159,8 @@ async def test_servers_of_a_project_wait_for_trust_and_ask_again_when_a_byte_cha
         allowed = await home.ohmo("trust", "allow", "mcp", str(home.work))
         assert allowed.code == 0, allowed.err
         await becomes(home.daemon, "shop", "connected")
+        asked = await home.ohmo("mcp", "approve", "shop", "--digest", "zzz")
+        assert "digest: expected how the content begins, in 0-9 and a-f" in asked.err
         shown = await home.ohmo("mcp", "list")
         assert "shop" in shown.out
         assert "'secret' is left out: the variable KEY is not given to projects" in shown.err
@@ -194,7 +196,10 @@ async def test_whatever_stands_in_a_projects_file_a_turn_is_answered(tmp_path: P
     async with keyboard(tmp_path, server, running=False) as home:
         (home.work / ".mcp.json").write_text("[" * 100_000)
         await home.daemon.start()
-        assert (await home.ohmo("trust", "allow", "mcp", str(home.work))).code == 0
+        for said in (await home.ohmo("doctor"), await home.ohmo("trust", "list")):
+            assert f"{home.work}: expected JSON as" in said.out or "not count: expected" in said.out
+            assert "trust allow mcp" not in said.out
+        assert (await home.ohmo("trust", "allow", "mcp", str(home.work))).code != 0
 
         async def noted() -> bool:
             return "expected JSON as" in (await home.ohmo("mcp", "list")).err

@@ -31,6 +31,9 @@ def plugin(home: Path, state: Path) -> Path:
         ),
         "skills/tea/SKILL.md": "---\nname: tea\ndescription: How tea is sold.\n---\nWeigh it.\n",
         "commands/order.md": "---\ndescription: Orders.\n---\nOrder $ARGUMENTS from the mill.\n",
+        "commands/tea.md": "No skill.",
+        "commands/status.md": "Weigh the status.",
+        "commands/weigh.md": "Weigh all.",
         "scripts/guard.sh": GUARD,
         "server.py": SERVER.read_text(),
         "hooks/hooks.json": json.dumps(
@@ -139,6 +142,18 @@ async def test_a_published_plugin_is_off_until_trusted_and_off_again_when_a_byte
         await becomes(home.daemon, "plugin_shop_stock", "connected")
         assert await guarded(home, server)
         assert await orders(home, server)
+        for said, read in (
+            ("/order ten bags", "Order ten bags from the mill."),
+            ("/Shop:order ten bags", "Order ten bags from the mill."),
+            ("/weigh it", "Weigh all."),
+            ("/tea green", "/tea green"),
+        ):
+            server.next(Turn(text="done"))
+            assert (await home.ohmo("-p", said)).out.strip() == "done"
+            assert read in server.asked[-1].raw.decode()
+        before = len(server.asked)
+        assert "Weigh" not in (await home.ohmo("-p", "/status")).out
+        assert len(server.asked) == before
         assert await skilled(home, server)
         skills = json.loads((await home.ohmo("skills", "list", "--json")).out)
         sources = [row["source"] for row in skills if row["state"] == "ready"]
@@ -203,6 +218,19 @@ async def test_servers_of_plugins_that_come_later_start_and_the_others_go_on(
         assert (await home.ohmo("trust", "revoke", "plugin", "mill")).code == 0
         await gone(home, "plugin_mill_stock")
         assert (processes(mine), processes(shops)) == before
+
+
+async def test_servers_that_come_with_the_next_start_are_said(tmp_path: Path) -> None:
+    """In a house that began with neither a server nor a plugin."""
+    async with keyboard(tmp_path, ModelServer()) as home:
+        plugin(home.home, tmp_path / "state")
+        assert "no MCP server is configured" in (await home.ohmo("mcp", "list")).out
+        assert (await home.ohmo("trust", "allow", "plugin", "shop")).code == 0
+        said = (await home.ohmo("mcp", "list")).out
+        assert "come with the next start of ohmo: those of the plugins shop" in said
+        await home.daemon.stop()
+        await home.daemon.start()
+        await becomes(home.daemon, "plugin_shop_stock", "connected")
 
 
 async def test_what_is_wrong_with_a_plugin_is_one_line_and_stops_nobody(tmp_path: Path) -> None:

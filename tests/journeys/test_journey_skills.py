@@ -65,6 +65,10 @@ async def test_what_a_project_brings_is_seen_once_it_is_trusted_and_not_when_it_
         assert "skill deploy waits: it instructs the model; programs: scripts/ship.sh" in waiting
         assert "trust allow skill deploy" in (await home.ohmo("doctor")).out
 
+        for command in ("skills", "trust", "hooks"):
+            lost = await home.ohmo(command, "list", "--folder", str(tmp_path / "lost"))
+            assert (lost.code != 0, str(tmp_path / "lost") in lost.err) == (True, True), lost
+
         allowed = await home.ohmo("trust", "allow", "skill", "deploy")
         assert allowed.out.startswith("skill deploy: allowed with content ")
         # the session that there is keeps its beginning, and is told

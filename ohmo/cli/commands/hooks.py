@@ -12,6 +12,7 @@ from typing import Any, cast
 import click
 
 from ohmo.cli.show import Columns, Group, as_json_text, clean, print_rows
+from ohmo.content import cut
 from ohmo.contracts.hooks import EVENTS, HookEvent
 
 _COLUMNS: Columns = {
@@ -20,7 +21,7 @@ _COLUMNS: Columns = {
     "TOOLS": lambda row: clean(row["tools"]),
     "TYPE": lambda row: row["type"],
     "COUNTS": lambda row: row["counts"],
-    "DOES": lambda row: clean(row["does"])[:60],
+    "DOES": lambda row: cut(clean(row["does"]), 60),
 }
 _SAID: Columns = {
     "HOOK": lambda row: clean(row["name"]),
@@ -38,7 +39,7 @@ def COMMAND() -> None:
 @COMMAND.command("list")
 @click.option(
     "--folder",
-    type=click.Path(path_type=Path, file_okay=False, resolve_path=True),
+    type=click.Path(path_type=Path, exists=True, file_okay=False, resolve_path=True),
     help="The folder that is worked in.  [default: the workspace]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -84,7 +85,13 @@ def list_(folder: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(as_json_text({"hooks": rows, "findings": notes, "project_digest": digest}))
         return
-    print_rows(rows, _COLUMNS, f"there are no hooks; docs/hooks.md says what {OWN_FILE} may hold")
+    none = f"there are no hooks; docs/hooks.md says what {OWN_FILE} may hold"
+    if own.broken:
+        none = f"{OWN_FILE} cannot be read; while ohmo runs, the hooks it read before still count"
+    print_rows(rows, _COLUMNS, none)
+    plugins = config.home.root / "plugins"
+    if not config.safe and plugins.is_dir() and any(plugins.iterdir()):
+        notes.append("hooks of plugins are shown by ohmo plugins list")
     if theirs.hooks and not counting:
         where = shlex.quote(str(folder))
         notes.append(

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from ohmo.cli.client import Client
 from ohmo.cli.connect import connect
 from ohmo.cli.main import FAILED
 from ohmo.cli.show import Columns, Group, as_json_text, clean, client_options, print_rows
@@ -34,12 +35,14 @@ def COMMAND() -> None:
 @client_options
 def list_(as_json: bool, remote: str | None) -> None:
     """All servers: of the configuration, and of the workspace's .mcp.json once you trust it."""
-    found = connect(remote).get(_API)
+    house = connect(remote)
+    found = house.get(_API)
     rows = found["servers"]
     if as_json:
         click.echo(as_json_text(rows))
     else:
-        print_rows(rows, _COLUMNS, "no MCP server is configured; docs/mcp.md says how")
+        none = "no MCP server is configured; docs/mcp.md says how"
+        print_rows(rows, _COLUMNS, none if rows else _due(house) or none)
     for row in () if as_json else rows:
         for line in _off(row):
             click.echo(f"{row['name']}: {line}", err=True)
@@ -107,6 +110,17 @@ def login(name: str) -> None:
     click.echo(f"{name}: logged in" if any(asked) else f"{name}: it wants no login now")
     with suppress(OhmoError):  # a daemon that does not run needs no word
         connect(None, timeout=90.0).post(f"{_API}/{name}/test", {})
+
+
+def _due(house: Client) -> str:
+    """What is said where plugins bring servers to a house that began without any."""
+    names = [
+        one["name"]
+        for one in house.get("/api/v1/plugins")["plugins"]
+        if one["state"] == "trusted" and any(line.startswith("server ") for line in one["runs"])
+    ]
+    come = f"come with the next start of ohmo: those of the plugins {', '.join(names)}"
+    return f"no MCP server is connected; {come}" if names else ""
 
 
 def _show(found: Mapping[str, Any]) -> None:

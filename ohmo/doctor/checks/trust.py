@@ -4,7 +4,22 @@ from __future__ import annotations
 
 import shlex
 
-from ohmo.doctor.check import Check, Facts, Finding, Json, needs, note, ok, skipped, status, warning
+from ohmo.config.load import Config
+from ohmo.doctor.check import (
+    Check,
+    Facts,
+    Finding,
+    Json,
+    config,
+    needs,
+    note,
+    ok,
+    skipped,
+    status,
+    warning,
+)
+
+_UNUSED = (".ohmo/plugins", ".ohmo/agents")  # of a project
 
 
 @needs(status)
@@ -41,14 +56,28 @@ def plugins(facts: Facts, _: Json) -> Finding:
     if found is None:
         return skipped("it does not say; see daemon.version")
     broken = [one for one in found.get("plugins", ()) if one["state"] == "broken"]
-    notes = [line for one in found.get("plugins", ()) for line in one["notes"]]
+    notes = [
+        line if line.startswith("plugin ") else f"plugin {one['name']}: {line}"
+        for one in found.get("plugins", ())
+        for line in one["notes"]
+    ]
     if broken:
         return warning(f"{broken[0]['path']}: {broken[0]['why']}", "ohmo plugins list shows all")
     return note("; ".join(notes[:5]), "docs/plugins.md says what counts") if notes else ok()
+
+
+@needs(config)
+def of_project(_: Facts, config: Config) -> Finding:
+    there = [name for name in _UNUSED if (config.workspace / name).is_dir()]
+    if not there:
+        return ok()
+    text = f"{config.workspace} has {' and '.join(there)}, which mean nothing here yet"
+    return note(text, "copy plugins to $OHMO_HOME/plugins; docs/plugins.md")
 
 
 CHECKS = (
     Check("trust.waiting", "nothing waits for your trust", waiting),
     Check("skills.sound", "every skill can be read and has what it needs", skills),
     Check("plugins.sound", "every plugin can be read and all of it works here", plugins),
+    Check("plugins.project", "the project brings nothing that does not count", of_project),
 )

@@ -18,10 +18,13 @@ import pytest
 import ohmo.approvals.trust_cards
 from channels.contract import Address, ChatId
 from ohmo.approvals.trust_cards import MOST, SETTLED, TrustCards
+from ohmo.approvals.trust_orders import TrustOrders
 from ohmo.approvals.trust_wording import parse_trust
 from ohmo.approvals.trusting import TrustDesk
+from ohmo.commands.contract import Order
 from ohmo.contracts.mcp import McpServers, ServerReport
 from ohmo.contracts.trust import Candidate
+from ohmo.contracts.turns import ThreadSettings
 from ohmo.logs.redaction import Redactor
 from ohmo.skills.shelf import Skills
 from tests.store_model.store import MemoryStore
@@ -131,6 +134,22 @@ class Rig:
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
     return Rig(tmp_path)
+
+
+async def test_what_is_trusted_is_listed_once_with_all_its_contents(rig: Rig) -> None:
+    for digest in "abcde":
+        await rig.store.allow("skill", "deploy", digest * 64, "ada")
+    await rig.store.allow("hook", "/w", "f" * 64, "bob")
+    rig.has("9", kind="hook", name="/v")
+    order = Order("t", PLACE, "ada", "owner", "", ThreadSettings())
+    lines = (await TrustOrders(rig.cards, rig.root)(order)).splitlines()
+    assert lines[0].startswith("- the hooks of the project `/v` wait; what is there runs y.")
+    (skill,) = [line for line in lines if "deploy" in line]
+    assert "the skill `deploy` is trusted, content `" in skill
+    assert "` or 2 others, by ada. `/trust revoke skill deploy`" in skill
+    assert (
+        "- the hooks of the project `/w` are trusted, content `ffffffffffff`, by bob." in lines[1]
+    )
 
 
 async def test_one_content_is_asked_once_also_in_the_next_life(rig: Rig) -> None:

@@ -47,9 +47,9 @@ class House:
 
         self.store = store
         self.environ = environ
-        self.found = asyncio.run(build_plugins(config, environ, store, tell))
+        self.found = asyncio.run(build_plugins(config, environ, store, tell, ()))
         safe = replace(config, safe=True)
-        self.safe = asyncio.run(build_plugins(safe, environ, store, tell))
+        self.safe = asyncio.run(build_plugins(safe, environ, store, tell, ()))
 
     @property
     def brought(self) -> Brought:
@@ -158,6 +158,37 @@ async def test_what_is_said_of_one_that_waits_names_all_that_it_runs(house: Hous
     assert entry.judged.runs[-1] == "server plugin_till_stock: https://example.org/mcp"
     assert len(entry.judged.runs) == 10
     assert house.brought.serves
+
+
+async def test_what_a_manifest_holds_itself_is_named_as_what_stands_there(house: House) -> None:
+    row = {"type": "command", "command": "run"}
+    events = {"PreToolUse": [{"hooks": [row]}], "Notification": [{"hooks": [row]}]}
+    for hooks, where in ((events, "hooks"), ([events, {}], "entry 1 of hooks")):
+        written = json.dumps({"name": "till", "hooks": hooks})
+        house.plugin("till", **{"plugin.yaml": written})
+        await house.brought.plugins.refresh()
+        (entry,) = house.brought.plugins.entries
+        assert entry.judged.runs == ("runs at pre_tool_use: run",)
+        assert entry.judged.notes[0].startswith(f"plugin.yaml: {where}: hooks.Notification"), entry
+
+
+async def test_the_end_of_a_long_line_is_said_and_all_of_it_in_json(house: House) -> None:
+    line = f"echo {'x' * 5_000}; curl evil"
+    server = {"mcpServers": {"stock": {"command": "sh", "args": ["-c", f"{line} too"]}}}
+    hooks = handlers({"type": "command", "command": line})
+    house.plugin("till", **{".mcp.json": json.dumps(server), "hooks/hooks.json": hooks})
+    (waiting,) = await house.brought.candidates(house.home, servers=None)
+    for told in (
+        "runs at pre_tool_use: echo xxx",
+        "xxx; curl evil;",
+        "sh -c echo xxx",
+        "evil too;",
+    ):
+        assert told in waiting.may
+    assert waiting.may.count(" characters) …") == 2
+    assert len(waiting.may) < 1_200
+    (entry,) = house.brought.plugins.entries
+    assert [line in each for each in entry.judged.whole] == [True, True]
 
 
 async def test_hooks_that_cannot_be_read_take_the_whole_plugin_out(house: House) -> None:

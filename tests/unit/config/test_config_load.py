@@ -144,6 +144,14 @@ workspace: relative
     ]
 
 
+def test_a_name_that_is_none_is_told_in_words(home: Path) -> None:
+    (home / "config.yaml").write_text("mcp:\n  a b: {command: x}\n")
+    with pytest.raises(ConfigError) as error:
+        load(environ={"OHMO_HOME": str(home)})
+    words = "expected a name of letters, digits, - and _, beginning with a letter or digit"
+    assert f"config.yaml:2: mcp.a b: {words}" in str(error.value)
+
+
 def test_an_empty_section_means_its_defaults(home: Path) -> None:
     found = loaded(home, "limits:\npermissions:\nprofiles:\n  default:\nchannels:\n  slack:\n")
     assert found.limits.max_steps == 50

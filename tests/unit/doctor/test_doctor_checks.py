@@ -521,6 +521,18 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
         "ohmo plugins list",
         frozenset(),
     ),
+    "sandbox.places": (
+        lambda p: p.config(
+            "workspace:", "mcp: {x: {command: x, sandbox: {read: [/etc]}}}\nworkspace:"
+        ),
+        "mend the key sandbox",
+        frozenset(),
+    ),
+    "plugins.project": (
+        lambda p: (p.home.root.parent / "work/.ohmo/plugins").mkdir(parents=True),
+        "$OHMO_HOME/plugins",
+        frozenset(),
+    ),
     "log.writable": (
         lambda p: (
             log(p, event="x"),
@@ -658,6 +670,20 @@ def test_a_budget_in_dollars_says_what_a_model_without_a_price_does_to_it(patien
         " it"
     )
     assert "dollars per million tokens" in found.next
+
+
+def test_places_that_a_hook_or_server_cannot_have_are_named_before_it_starts(
+    patient: Patient,
+) -> None:
+    hook = "{name: keeps, on: turn_end, command: x, sandbox: {write: ['~']}}"
+    patient.write("hooks.yaml", f"hooks:\n  - {hook}\n")
+    server = "{command: x, sandbox: {read: [/etc, /nowhere]}}"
+    patient.config("workspace:", f"mcp: {{shop: {server}}}\nworkspace:")
+    found = {one.check.name: one.finding for one in examine(patient.facts())}["sandbox.places"]
+    assert found.text == (
+        "the hook keeps: sandbox.write: ~ is a sensitive place, or holds one; name another; the MCP"
+        " server shop: sandbox.read: /etc is a sensitive place, or holds one; name another"
+    )
 
 
 def test_nothing_is_wrong_with_the_healthy(patient: Patient) -> None:

@@ -748,6 +748,29 @@ async def test_a_broken_file_at_the_start_lets_no_tool_run(tmp_path: Path) -> No
     assert (await room.desk.before(room.what())).block == ""
 
 
+async def test_a_link_that_leads_nowhere_is_no_file_without_hooks(tmp_path: Path) -> None:
+    """At the start no tool runs; later what counted before does. Taken away, it is none."""
+    kept, file = tmp_path / "dotfiles", tmp_path / "home" / "hooks.yaml"
+    file.parent.mkdir()
+    file.symlink_to(kept)
+    room = Room(tmp_path)
+    word = await room.desk.before(room.what())
+    assert word.block == (
+        f"hooks.yaml: a link to {kept}, which is not there; no tool runs until it is mended"
+    )
+    kept.write_text(yaml.safe_dump({"hooks": [python("import sys; sys.exit(2)")]}))
+    assert (await room.desk.before(room.what())).by == "one"
+    kept.unlink()
+    assert (await room.desk.before(room.what())).by == "one"
+    file.unlink()
+    assert (await room.desk.before(room.what())).block == ""
+    file.symlink_to(kept)
+    again = Room(tmp_path)
+    assert (await again.desk.before(again.what())).block
+    file.unlink()
+    assert (await again.desk.before(again.what())).block == ""
+
+
 async def test_hooks_of_a_project_run_only_while_exactly_they_are_trusted(tmp_path: Path) -> None:
     trusts = Trusting()
     room = Room(tmp_path, trusts=trusts)

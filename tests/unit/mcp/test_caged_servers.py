@@ -126,6 +126,13 @@ async def test_one_that_takes_too_much_is_ended(ground: Ground, script: str, lin
     assert "(in the sandbox: docs/mcp.md" in complaints.last()
 
 
+async def test_its_own_fault_is_named_and_the_sandbox_is_not_blamed(ground: Ground) -> None:
+    async with ground.serving(str(HERE / "rude_server.py"), "garbage") as house:
+        error = (await state(house, "x", "failed", 40)).error
+        assert "lines in a row that are none" in error
+        assert "sandbox" not in error
+
+
 async def test_nothing_of_it_is_left(ground: Ground) -> None:
     """No process, whatever it ignores and however far it forked; no descriptor, no folder."""
     await ground.programs.cage(("true",), ground.work, Terms(owners=True))  # tries the backend

@@ -73,7 +73,8 @@ def test_whatever_bytes_it_has_one_line_is_said_and_nothing_counts(
     untrusted = asyncio.run(project(tmp_path, Allowing()).look())
     assert untrusted.endpoints == ()
     assert len(untrusted.notes) == 1
-    assert "ohmo trust allow mcp" in untrusted.notes[0]
+    step = "expected JSON as" if b"{" not in data else "does not count: "
+    assert step in untrusted.notes[0]
     trusted = asyncio.run(project(tmp_path, Allowing(everything=True)).look())
     assert trusted.endpoints == ()
     assert all("\n" not in note and len(note) < 400 for note in trusted.notes)

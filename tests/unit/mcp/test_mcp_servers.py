@@ -332,7 +332,7 @@ async def test_servers_start_when_it_is_calm_or_when_somebody_calls_a_tool(tmp_p
     [
         ("hang", "did not connect and initialize within 5 s"),
         ("exit", "it last said: no such [31mpackage"),
-        ("garbage", "it could not be initialized"),
+        ("garbage", "had 100 lines in a row that are none, the last: }{ no message"),
         ("strange", "what it says is not of the protocol: tools: Input should be a valid list"),
     ],
 )
@@ -496,6 +496,7 @@ async def test_an_answer_of_50_mib_is_one_line(tmp_path: Path) -> None:
         await state(house, "x", "connected")
         result = await call(house, tmp_path, "mcp__x__one")
         assert result.error
+        assert "it sent a message of more than 16 MiB; what the call did is unknown" in result.text
         assert len(result.text) < 400
         await state(house, "x", "connected")
 

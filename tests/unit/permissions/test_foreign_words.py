@@ -23,7 +23,7 @@ from ohmo.contracts.messages import (
     UserStep,
 )
 from ohmo.contracts.tool import Footprint
-from ohmo.permissions.foreign_words import told_by_others
+from ohmo.permissions.policy import told_by_others
 from ohmo.permissions.rules import Ruling, parse_rule
 from ohmo.sessions.transcript import Transcript
 from tests.makers import call_context

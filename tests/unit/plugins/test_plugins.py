@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from ohmo.approvals.trusting import NothingToTrust, TrustDesk
 from ohmo.commands.contract import is_order, of_plugin, unknown
-from ohmo.plugins.commands import spelled
-from ohmo.plugins.manifest import BadPlugin, read_plugin
+from ohmo.plugins.commands import named, spelled
+from ohmo.plugins.manifest import MANIFESTS, BadPlugin, read_plugin
 from ohmo.plugins.shelf import MOST, Entry, Judged, Plugins
 from ohmo.skills.shelf import Skills
 from tests.store_model.store import MemoryStore
@@ -130,8 +130,9 @@ def test_a_manifest_of_ours_names_other_places_and_a_published_one_holds_them(
         tmp_path, "inline", **there, **{".claude-plugin/plugin.json": json.dumps(inline)}
     )
     found, _ = read_plugin(folder)
-    assert json.loads(found.hooks["hooks.1.json"]) == {"hooks": {"Stop": []}}
-    assert json.loads(found.servers["mcpServers.1.json"])["mcpServers"] == inline["mcpServers"]
+    assert json.loads(found.hooks[f"{MANIFESTS[1]}: hooks"]) == {"hooks": {"Stop": []}}
+    servers = json.loads(found.servers[f"{MANIFESTS[1]}: mcpServers"])["mcpServers"]
+    assert servers == inline["mcpServers"]
     assert found.commands["hi"] == "Hi."
 
 
@@ -394,14 +395,68 @@ def test_only_what_a_command_begins_with_is_no_word_of_it(tmp_path: Path) -> Non
 
 
 def test_a_command_is_the_words_of_its_file() -> None:
-    words = {"shop:order": "Order $ARGUMENTS, $ARGUMENTS!", "shop:count": "Count."}
+    files = {"order": "Order $ARGUMENTS, $ARGUMENTS!", "count": "Count."}
+    words = named({"shop": files}, ())
     assert spelled("/plugin:shop:order tea\nnow", words) == "Order tea\nnow, tea\nnow!"
     assert spelled(" /Plugin:Shop:Order@ohmo_bot", words) == "Order , !"
     assert spelled("/plugin:shop:count the tea", words) == "Count.\n\nthe tea"
     for text in ("/plugin:shop:other", "say /plugin:shop:count", "/plugin:", "/plugin shop:count"):
         assert spelled(text, words) is None
+    for short in ("/order tea", "/Shop:order@ohmo_bot tea"):
+        assert spelled(short, words) == "Order tea, tea!"
     for before in ("", "/plan ", "/steer ", "/PLAN@ohmo_bot  "):
         assert is_order(f"{before}/plugin:shop:other words", ())
         assert of_plugin(f"{before}/Plugin:shop:other words") == "plugin:shop:other"
     assert of_plugin("/plan say /plugin:shop:other") is None
     assert "`ohmo plugins list`" in unknown("plugin:shop:other", ())
+
+
+async def test_parts_that_mean_nothing_here_are_said(rig: Rig) -> None:
+    plugin(rig.root, **{"agents/reviewer.md": "Review.", ".lsp.json": "{}"})
+    assert (await rig.only()).idle == ("its agents and LSP servers do nothing here yet",)
+    (waiting,) = await rig.desk.waiting()
+    assert waiting.may.endswith("; its agents and LSP servers do nothing here yet")
+    plugin(rig.root, manifest="name: shop\noutputStyles: ./styles\n")
+    (line,) = (await rig.only()).idle
+    assert line.startswith("its agents and output styles and LSP servers")
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "read"),
+    [
+        ("PR $1, $2: $ARGUMENTS", "456 'very high' it", "PR 456, very high: 456 'very high' it"),
+        ("From $0 to $1.", 'Vue "React 19"', "From Vue to React 19."),
+        ("$ARGUMENTS[1] before $ARGUMENTS[0]", "a b", "b before a"),
+        ("$1 and $2", "one", "one and $2"),
+        ("It costs $1.50 or $100.", "tea", "It costs $1.50 or $100.\n\ntea"),
+        ("Say $1.", "$ARGUMENTS $2", "Say $ARGUMENTS."),
+        ("Say $1.", "it's", "Say it's."),
+        ("Say $1", "", "Say $1"),
+        ("$1" * 30, "x", "x" * 20 + "$1" * 10),
+    ],
+)
+def test_places_of_single_words_are_filled(words: str, said: str, read: str) -> None:
+    assert spelled(f"/order {said}", {"order": words}) == read
+
+
+def test_a_short_name_means_one_command_and_goes_before_nothing() -> None:
+    """Nor does one that looks like the whole name of another."""
+    brought = {
+        "Shop": {"order": "a", "stop": "b", "mill:grind": "c", "Tea": "d"},
+        "mill": {"Order": "e", "grind": "f", "weigh": "g"},
+    }
+    words = named(brought, {"stop", "tea"})
+    short = {name: said for name, said in words.items() if not name.startswith("plugin:")}
+    assert short == {
+        "shop:order": "a",
+        "shop:stop": "b",
+        "shop:mill:grind": "c",
+        "shop:tea": "d",
+        "mill:order": "e",
+        "grind": "f",
+        "weigh": "g",
+        "mill:weigh": "g",
+    }
+    for plugin, files in brought.items():
+        for name, said in files.items():
+            assert words[f"plugin:{plugin}:{name}".lower()] == said

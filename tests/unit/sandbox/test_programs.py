@@ -92,6 +92,37 @@ async def test_a_program_of_the_owner_finds_its_parts_and_what_its_words_name(ro
     assert (await room.cage("x", terms=Terms("x"))).network == "off"
 
 
+async def test_a_script_of_a_package_finds_the_package_and_no_more(room: Room) -> None:
+    """Never the home or what holds it, nor out of a folder where commands may take away the mark."""
+    home, top, work = room.ground.home, room.ground.top, room.ground.work
+    file(top / "w/package.json")
+    built = file(top / "w/build/esm/index.js")
+    data = file(top / "w/data/shop.db")
+    (top / "py/.venv").mkdir(parents=True)
+    python = file(top / "py/src/server.py")
+    file(home / "package.json")
+    alone = file(home / "tools/x.js")
+    file(top / "deep/package.json")
+    deep = file(top / "deep/1/2/3/4/5/x.js")
+    key = file(top / "w/id_rsa")
+    table = {
+        built: top / "w",
+        python: top / "py",
+        data: data.parent,
+        alone: alone.parent,
+        deep: deep.parent,
+    }
+    for script, place in table.items():
+        cage = await room.cage("node", str(script))
+        assert cage.named == (place,), script
+    assert key in (await room.cage("node", str(built))).hide
+    file(top / "package.json")
+    inside = file(work / "src/x.js")
+    assert (await room.cage("node", str(inside))).named == (inside.parent,)
+    others = await room.cage("node", str(built), terms=Terms("x", plugin=str(top / "py/src")))
+    assert not {top / "w", top / "py"} & {*others.read, *others.write}
+
+
 async def test_nobody_opens_what_is_sensitive_and_others_open_nothing(room: Room) -> None:
     """Whatever is written, by whomever: nothing sensitive, of ohmo or above it is in a cage; and of
     what a project or plugin writes only its own folder."""
@@ -131,6 +162,9 @@ async def test_nobody_opens_what_is_sensitive_and_others_open_nothing(room: Room
         for terms in (replace(OWNERS, read=(word,)), replace(OWNERS, write=(word,))):
             with pytest.raises(OSError, match="name another"):
                 await room.cage("x", terms=terms)
+            assert "name another" in room.programs.refused(room.ground.work, terms)
+    fine = replace(OWNERS, read=(f"{top}/tools/check.py",))
+    assert room.programs.refused(room.ground.work, fine) == ""
     assert await room.programs.cage(("x",), room.ground.work, replace(OWNERS, off=True)) is None
 
 
