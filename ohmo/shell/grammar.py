@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import lru_cache
 from typing import Literal
 
 from tree_sitter import Node
@@ -54,7 +53,6 @@ _VALUES = word_set(
 )
 _OF_HEREDOC = word_set("heredoc_start heredoc_body heredoc_end file_descriptor")
 _DEFAULTS = re.compile(r"\$\{(\w+)(?:\[[^\]]*\])?:?=")
-_MOST_ROUNDS = 6
 
 
 @record
@@ -397,20 +395,3 @@ class Reader:
             return (text,) if text is not None else (ANY,)
         one = [child.type for child in node.named_children] == ["pipeline"]
         return output_of(own, scope, one_pipeline=one)
-
-
-def _read(command: str, home: str, cwd: str) -> tuple[tuple[Simple, ...], str]:
-    """Read again while a variable turns out to be another one earlier in the text."""
-    names = Names()
-    reader = Reader(home, cwd, names)
-    for _ in range(_MOST_ROUNDS):
-        before = len(names.loose), names.every
-        reader = Reader(home, cwd, names)
-        reader.read(command)
-        if (len(names.loose), names.every) == before:
-            return tuple(reader.commands), reader.unclear
-    return tuple(reader.commands), reader.unclear or "its variables change too often"
-
-
-by_grammar = lru_cache(maxsize=256)(_read)
-_longby_grammar = lru_cache(maxsize=4)(_read)  # one may come to many megabytes
