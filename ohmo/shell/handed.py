@@ -33,8 +33,8 @@ _ENDS = {"-print": "\n", "-print0": "\0", "-ls": "", "-printf": ""}
 _BRANCHES = word_set("-o -or , (")  # a test before one of these does not hold for all behind it
 _FORM = re.compile(r"[A-Za-z0-9_.*-]+")  # means the same to everybody
 _XARGS = options_of(
-    """-0rtx -n: -L: -P: -I: -d: --null --no-run-if-empty --verbose --max-args: --max-lines:
-    --max-procs: --delimiter:"""
+    """-0rtx -n: -L: -P: -I: -d: --null --no-run-if-empty --verbose --max-args: --max-procs:
+    --delimiter:"""
 )
 _FEW = re.compile(r"[1-9]\d?")  # processes at a time
 _AROUND = {
@@ -151,7 +151,7 @@ def _by_xargs(command: Simple, fed: Sequence[Simple] | None) -> tuple[Simple, ..
     null = options.has("-0", "--null")
     ends = options.values("-d", "--delimiter")
     places = options.values("-I")
-    counts = options.values("-n", "-L", "--max-args", "--max-lines")
+    counts = options.values("-n", "-L", "--max-args")
     numbers = (*counts, *options.values("-P", "--max-procs"))
     if (null and ends) or (places and counts) or ends not in ([], ["\\n"]) or len(places) > 1:
         return ()
@@ -222,11 +222,13 @@ def _keeps(command: Simple, *, null: bool) -> bool:
     if name == "xargs" and command.runs:
         inner = command.runs[-1]
         options = given(_LISTING["grep"], inner.words) if inner.words[0] == "grep" else None
-        if options is None or null or options.has("-r", "-R", "--recursive", "-Z", "--null"):
+        # Without a name ``grep -L`` tells ``(standard input)``.
+        if options is None or null or options.has("-r", "-R", "--recursive", "-Z", "--null", "-L"):
             return False
         named = inner.handed.at if inner.handed is not None else frozenset[int]()
         own = {*options.operands[0 if options.has("-e") else 1 :]} - named  # names of the line's
-        return not own and options.has("-l", "--files-with-matches")
+        others = options.has("--files-without-match")
+        return not own and not others and options.has("-l", "--files-with-matches")
     options = given(_FILTERS[name], words) if name in _FILTERS else None
     if options is None or options.has("-z") is not null:
         return False

@@ -265,6 +265,8 @@ def reading(command: Simple) -> Reading | None:
     fits = options is not None or name in ("[", "test")
     if not (fits and opened.paths and handed.at <= operands and all(map(known, words))):
         return None
+    if len(opened.paths) > len(handed.at):  # nothing is told of what the line itself names
+        handed = replace(handed, files=False, only=())
     return replace(opened, kind="trees", handed=handed)
 
 

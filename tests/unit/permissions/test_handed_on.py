@@ -42,8 +42,17 @@ find clean -exec grep -l x {} \; | head
 find hard -name a.py -exec cat {} +
 find clean -type f | xargs grep -l x | xargs wc -l
 find clean -exec echo "== {}" \;
+find venv -type f -exec grep x {} +
 """
 ASKED = r"""
+find clean -type f -exec grep -R x {} venv \;
+find clean -type f -exec diff {} venv \;
+find clean -name '*.py' -exec grep -r x {} keys \;
+find clean -type f | while read -r f; do grep -R x "$f" venv; done
+find clean -type f | xargs -I{} diff {} venv
+find clean -name zzz | xargs grep -lL x | xargs cat
+find clean -name zzz | xargs grep -l --files-without-match x | xargs cat
+find clean -type f | xargs --max-lines 1 cat
 find . -exec cat {} +
 find keys -exec cat {} +
 find keys -name x.py -exec cat {} +
