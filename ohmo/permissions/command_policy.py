@@ -209,6 +209,10 @@ class CommandPolicy:
         if rule is not None:
             why = f"it speaks of what the rule deny {rule.text} forbids"
             return Ruling("ask", "deny", rule.text, why, remember=False)
+        perhaps = filter(None, (self._command_denies.perhaps(part.simple) for part in parts))
+        if (rule := next(perhaps, None)) is not None:
+            why = f"a wildcard may make it what the rule deny {rule.text} forbids"
+            return Ruling("ask", "deny", rule.text, why, remember=False)
         if script.unclear:
             return _unclear(f"{script.unclear}, so a person has to look at it")
         for part in parts:

@@ -4,6 +4,7 @@ rules that forbid read it, and rather too often than not at all."""
 from __future__ import annotations
 
 import os
+import re
 from fnmatch import fnmatchcase
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -24,6 +25,7 @@ from ohmo.shell.parsing import Shell
 from ohmo.shell.patterns import known, real
 from ohmo.shell.risks import hidden_code
 
+_WILD = re.compile(r"[*?]")
 _LONG = 20_000  # characters of a command that is not taken apart
 _SEARCHES = ("Glob", "Grep")
 
@@ -70,7 +72,8 @@ class Conditions:
             return True
         first = rule.pattern.removesuffix(":*").split()[0].rpartition("/")[2]
         for simple in script.commands:
-            unknown = [not known(word) for word in simple.words]
+            # What a wildcard becomes may be made by the line itself.
+            unknown = [not known(word) or _WILD.search(word) for word in simple.words]
             if simple.opaque or hidden_code(simple) or any(unknown[:1]):
                 return True
             if covers(rule, spellings(simple)) or (any(unknown) and simple.name == first):

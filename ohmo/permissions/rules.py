@@ -11,7 +11,7 @@ from typing import Literal
 
 from channels.record import record
 from ohmo.contracts.tool import CallContext
-from ohmo.shell.patterns import path_matcher
+from ohmo.shell.patterns import SOME, known, overlap, path_matcher
 from ohmo.shell.script import Simple
 from ohmo.shell.wrappers import tails
 
@@ -229,6 +229,7 @@ def by_mode(context: CallContext, what: str = "it may change something") -> Ruli
     return Ruling("ask", "mode", context.mode, what or "it may change something")
 
 
+_WILD = re.compile(r"[*?]")  # of a word of the plain language
 _LETTERS = re.compile(r"(?<!\S)-([A-Za-z]{2,})(?=\s|:\*$|$)")
 _OPTION = re.compile(r"(?<!\S)-{1,2}[A-Za-z][\w-]*")
 _MOST_TEXTS = 42  # spellings of a command before those inside wrappers
@@ -299,6 +300,29 @@ class CommandRules:
         else:
             return next((rule for rule in self._others if covers(rule, texts)), None)
         return next((rule for rule in self._rules if covers(rule, texts)), None)
+
+    def perhaps(self, simple: Simple) -> Rule | None:
+        """The first rule that covers a command if a wildcard becomes one of the words that it
+        begins with: ``git p?sh`` where there is, or will be, a file of that name."""
+        wild = set(simple.found)
+        for at, word in enumerate(simple.words):
+            if not known(word) or (simple.listed and _WILD.search(word)):
+                wild.add(at)
+        words = [
+            SOME if at in simple.found else _WILD.sub(SOME, word) if at in wild else word
+            for at, word in enumerate(simple.words)
+        ]
+        rest = [word for word in words[1:] if not word.startswith("-")]
+        values = 3 if len(rest) < len(words) - 1 else 0  # of options, which may stand before it
+        for rule in self._rules if wild else ():
+            fixed = (rule.pattern or "").removesuffix(":*").partition("*")[0].split()
+            if len(fixed) < 2 or fixed[0] != simple.name or " -" in " ".join(fixed):
+                continue
+            for at in range(values + 1):
+                begins = rest[at : at + len(fixed) - 1]
+                if len(begins) == len(fixed) - 1 and all(map(overlap, begins, fixed[1:])):
+                    return rule
+        return None
 
     def mentioned(self, text: str) -> Rule | None:
         """The first rule whose words stand in ``text``, in their order, each as a word or as the

@@ -85,7 +85,10 @@ class Reader:
         stdin = simple.stdin
         if any(redirect.kind == "read" for redirect in simple.redirects):
             stdin = "text"
+        at = len(self.commands)
         self._add(simple.words, Scope(self._home, simple.cwds), _Around(simple.redirects, stdin))
+        for own in self.commands[at : at + 1]:
+            self.commands[at] = replace(own, found=simple.found, listed=simple.listed)
 
     def read(self, text: str, scope: Scope | None = None) -> None:
         if PRIVATE.search(text):

@@ -49,11 +49,19 @@ _VALUED: dict[str, str] = {
     "cpulimit": "lpe limit",
     "prlimit": "",
     "numactl": "NmCiplw",
+    "setarch": "",
+    "choom": "np adjust pid",
+    "pkexec": "u user",
+    "start-stop-daemon": "",
+    "run-parts": "a arg",
+    "valgrind": "",
+    "perf": "",
 }
 _SIMPLE = word_set(
     """nohup setsid command builtin then ! unbuffer catchsegv eatmydata fakeroot torsocks
         dbus-run-session xvfb-run firejail proot
-        ssh-agent caffeinate entr"""
+        ssh-agent caffeinate entr linux32 linux64 i386 i686 x86_64 chronic ifne tini dumb-init
+        systemd-inhibit systemd-cat rlwrap"""
 )
 # Before the command.
 _OPERANDS = {
@@ -68,7 +76,12 @@ _OPERANDS = {
 }
 # How many nobody knows.
 _UNSURE = dict.fromkeys(
-    word_set("bwrap firejail proot prlimit unshare nsenter systemd-run cpulimit numactl"), 40
+    word_set(
+        """bwrap firejail proot prlimit unshare nsenter systemd-run cpulimit numactl setarch choom
+        pkexec start-stop-daemon run-parts valgrind perf tini dumb-init systemd-inhibit systemd-cat
+        rlwrap"""
+    ),
+    40,
 )
 _CODE = {  # options whose value is shell source: letter, long name
     "env": ("S", "split-string"),
@@ -116,6 +129,8 @@ def inner_commands(words: tuple[str, ...], stdin: str) -> list[Inner]:
         return [Inner(opaque=f"{name} changes what later words mean")]
     if name in ("find", "fd", "fdfind"):
         return _find(words)
+    if name == "git":
+        return _git(words)
     if name in ("at", "batch", "crontab", "ssh", "gdb", "docker", "podman", "kubectl"):
         return []
     if _LOADER.fullmatch(name):
@@ -194,6 +209,19 @@ def _find(words: tuple[str, ...]) -> list[Inner]:
                 break
             rest.append(each.replace("{}", ANY))
         inner.append(Inner(tuple(rest)) if rest else Inner(opaque="find -exec without a command"))
+    return inner
+
+
+def _git(words: tuple[str, ...]) -> list[Inner]:
+    """``git bisect run``, ``git submodule foreach``, ``git rebase --exec`` and their like."""
+    inner: list[Inner] = []
+    for at, (word, after) in enumerate(itertools.pairwise((*words, "")), 1):
+        if word in ("run", "foreach") and not {"bisect", "submodule"}.isdisjoint(words[:at]):
+            rest = [each for each in words[at:] if each not in ("--quiet", "--recursive")]
+            inner.append(Inner(tuple(rest)) if word == "run" else _source(" ".join(rest), ()))
+        code = re.fullmatch(r"(?:-x|--exec|--[a-z]+-filter)(?:=(.*))?|-x(.+)", word, re.DOTALL)
+        if code is not None and not {"rebase", "filter-branch"}.isdisjoint(words[:at]):
+            inner.append(_source(code[1] or code[2] or after, ()))
     return inner
 
 

@@ -26,6 +26,10 @@ def about(condition: str, tool: str, cwd: Path = WORK, **arguments: str) -> bool
 @pytest.mark.parametrize(
     "line",
     [
+        *("setarch x86_64 git push x", "linux64 git push x", "choom -n 0 -- git push x"),
+        *("git bisect run git push x", "git submodule foreach git push x"),
+        *("git rebase -x 'git push x' HEAD", "git filter-branch --tree-filter 'git push x'"),
+        *("touch push; git pus? x", "a=b; a=push; git $a x", "for a in b push; do git $a; done"),
         *("git push", "git push origin", "cd x && FOO=1 git push origin", "git  push x"),
         *("'git' push x", "\\git push x", "g'i't push x", "/usr/bin/git push x", "git -C . push"),
         *("git --no-pager push", "git-push x", "env git push", "command git push x"),

@@ -337,3 +337,22 @@ def test_a_prefix_that_forbids_options_forbids_them_in_any_order(
 ) -> None:
     ruling = house.bash(command, "full_auto", deny=["Bash(rm -rf:*)"])
     assert decided(ruling) == ("deny", "deny")
+
+
+@pytest.mark.parametrize(
+    ("command", "verdict"),
+    [
+        ("git p?sh x", "ask"),
+        ("git [p]ush x", "ask"),
+        ("touch push; git pus? x", "ask"),
+        ("git -C . p*h x", "ask"),
+        ("for i in 1; do git p?sh x; done", "ask"),
+        ("git bisect run git push x", "deny"),
+        ("git add *.py; git log 'p*'", "allow"),
+    ],
+)
+def test_a_wildcard_leads_past_no_rule_that_forbids(
+    house: House, command: str, verdict: str
+) -> None:
+    ruling = house.bash(command, "full_auto", deny=["Bash(git push *)"])
+    assert ruling.verdict == verdict, ruling
