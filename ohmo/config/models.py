@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from channels.record import record
 from ohmo.config.agent import CHAIN, Budgets, Context, Pricing, Profile, Prompt
+from ohmo.config.rules import Rule
 from ohmo.config.section import Section
 from ohmo.config.values import (
     LISTEN,
@@ -25,7 +26,6 @@ from ohmo.config.values import (
     Name,
     PersonAddress,
     Place,
-    Rule,
     Secret,
     Size,
     StoreUrl,

@@ -99,7 +99,7 @@ async def test_a_rule_that_is_none_is_said_before_anything_is_sent(home: Path) -
     async with keyboard(house, home) as ohmo:
         said = await ohmo("-p", "hello", "--allow", "Bash(")
         assert said.code == 2
-        assert said.err.startswith("ohmo: --allow 'Bash(' is no rule")
+        assert said.err.startswith("ohmo: --allow 'Bash(' is not a rule")
         assert house.wakes == []
 
 

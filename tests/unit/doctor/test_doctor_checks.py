@@ -292,11 +292,6 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
         "remove one",
         frozenset(),
     ),
-    "configuration.rules": (
-        edit("Bash(git status:*)", "WebFetch(example.org)"),
-        "this rule in config.yaml",
-        frozenset(),
-    ),
     "configuration.conflicts": (
         edit('allow: ["Bash(git status:*)"]', 'allow: ["Bash(git status:*)"], deny: [Bash]'),
         "one of the two",
