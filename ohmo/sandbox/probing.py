@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ohmo.contracts.messages import Json
 from ohmo.contracts.sandbox import Cage, Sandbox
-from ohmo.processes.job import Command, ProcessRunner
+from ohmo.processes.job import Command, JobEnded, ProcessRunner
 from ohmo.sandbox import bubblewrap, docker, landlock, sandbox_exec, seccomp
 from ohmo.sandbox.walls import CageSettings
 
@@ -117,8 +117,14 @@ async def holds(sandbox: Sandbox, cage: Cage) -> tuple[str, int]:
         return "it lets through: " + ", ".join(told["succeeded"]), int(told["tried"])
     except (ValueError, KeyError, TypeError):
         lines = ended.output.err.head.decode("utf-8", "replace").strip().splitlines()
-        why = lines[-1] if lines else ended.reason or ended.code
+        why = lines[-1] if lines else _end(ended)
         return f"it does not start: {why}{_hint()}", 0
+
+
+def _end(ended: JobEnded) -> str:
+    if ended.signal is not None:
+        return f"its trial was killed by {ended.signal}; sandbox.memory may be too small for it"
+    return ended.reason or f"its trial ended with {ended.code} and said nothing"
 
 
 def _ground(held: ExitStack) -> Path:
