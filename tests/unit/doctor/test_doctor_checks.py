@@ -410,7 +410,7 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
     "machine.git": (without("git"), "apt install git", frozenset()),
     "machine.rg": (without("rg"), "apt install ripgrep", frozenset()),
     "sandbox.holds": (
-        machine(walls=lambda config, environ: Walls("none", ("bubblewrap: no bwrap",), fell=True)),
+        machine(walls=lambda config, environ: Walls("none", ("there is no bwrap",), fell=True)),
         "install the package bubblewrap",
         frozenset(),
     ),
