@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zoneinfo
 from collections.abc import Iterator
 from pathlib import Path
@@ -165,6 +166,14 @@ def rules_match(_: Facts, config: Config) -> Finding:
         if rule.pattern is not None and rule.tool not in patterned:
             why = f"rules about {rule.tool} take no pattern, so it matches nothing"
             return warning(f"permissions.{kind}: {rule.text}: {why}", f"write {rule.tool}")
+        if rule.tool in PATH_TOOLS and re.search(r"\[(?!.+\])", rule.pattern or ""):
+            why = "its [ is closed nowhere, so it means a file that has this sign in its name"
+            return warning(f"permissions.{kind}: {rule.text}: {why}", "close it, as in [abc]")
+        server = rule.tool.removeprefix("mcp__").partition("__")[0]
+        if rule.tool.startswith("mcp__") and "*" not in server and server not in config.mcp:
+            why = f"there is no server {server} in mcp"
+            step = "ohmo mcp list shows those of .mcp.json and of plugins"
+            return note(f"permissions.{kind}: {rule.text}: {why}", step)
     return ok()
 
 
