@@ -249,8 +249,8 @@ def _walls(config: Config, walls: Standing | None) -> Iterator[Risk]:
     lacking = walls.lacking(wanted=config.permissions.caged) if walls is not None else ""
     if config.sandbox.backend != "none" and walls is not None and walls.backend == "none":
         lacking = lacking or walls.words
-    if lacking and walls is not None and config.sandbox.backend != "none":
-        yield Risk("no_sandbox", "high", lacking, step(config, walls))
+    if lacking and config.sandbox.backend != "none":
+        yield Risk("no_sandbox", "high", lacking, step(config))
     elif lacking:
         yield Risk("full_not_in_force", "low", lacking, "set permissions.preset: balanced")
     if config.sandbox.backend == "none":

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from ohmo.config.load import Config
 from ohmo.doctor.check import Check, Facts, Finding, config, needs, note, ok, problem
-from ohmo.sandbox.walls import Standing
 
 
-def step(config: Config, standing: Standing) -> str:
+def step(config: Config) -> str:
     """What helps where none holds."""
     match config.sandbox.backend:
         case "docker":
             return "start the engine (DOCKER_HOST says where), or set sandbox.backend: auto"
         case "landlock":
             return "set sandbox.backend: auto and install the package bubblewrap"
-        case _ if any("no bwrap" in each for each in standing.why):
-            return "install the package bubblewrap"
         case _:
-            return "mend what the line names"
+            return "install the package bubblewrap, or mend what the line names"
 
 
 @needs(config)
 def holds(facts: Facts, config: Config) -> Finding:
     standing = facts.machine.walls(config, facts.environ)
     if lacking := standing.lacking(wanted=config.permissions.caged):
-        return problem(lacking, f"{step(config, standing)}; docs/sandbox.md says more")
+        return problem(lacking, f"{step(config)}; docs/sandbox.md says more")
     if standing.backend != "bubblewrap" or standing.why:
         return note(standing.words, "docs/sandbox.md says what that means")
     return ok(standing.words)

@@ -847,7 +847,7 @@ def test_a_rule_about_what_is_not_there_is_named(patient: Patient, rule: str, wh
 
 @pytest.mark.parametrize(("key", "said"), [("match: Bsh", "Bsh"), ('if: "Bsh(x)"', "Bsh")])
 def test_a_hook_about_no_tool_is_named(patient: Patient, key: str, said: str) -> None:
-    hooks = "hooks: [{event: pre_tool_use, KEY, command: 'true'}]\n"
+    hooks = "hooks: [{name: one, on: pre_tool_use, KEY, command: [/bin/true]}]\n"
     patient.write("hooks.yaml", hooks.replace("KEY", key))
     assert f"no tool is called {said}" in counterparts(patient.facts()).text
     patient.write("hooks.yaml", hooks.replace("KEY", key.replace("Bsh", "Bash")))
