@@ -96,7 +96,8 @@ class AgentParts:
 
     def trial(self, workspace: Path) -> Trial:
         """Of calls, as they would be judged now."""
-        return Trial(self.toolbox, self.gate, workspace, self.workbench.walls)
+        walls, configured = self.workbench.walls, self.policies.mode
+        return Trial(self.toolbox, self.gate, workspace, walls, configured)
 
 
 async def build_model(config: Config, environ: Mapping[str, str]) -> build.Model:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from ohmo.cli.client import PermissionRequest
+from ohmo.config.rules import named_tool
 from ohmo.permissions.boundaries import ProtectedPlaces
 from ohmo.permissions.cages import strange
 from ohmo.permissions.rules import (
@@ -33,6 +34,8 @@ class AllowRules:
             parse_rule(text, {"HOME": str(home), "WORKSPACE": os.getcwd()})  # noqa: PTH109
             for text in rules
         ]
+        for rule in self._rules:
+            named_tool(rule.tool)
         self._about = [rule for rule in self._rules if rule.pattern is not None]
         self._shell = Shell(home)
 
@@ -40,15 +43,20 @@ class AllowRules:
         """How: ``once``: a rule is about this very call, ``rule``: only about all calls of its
         tool; None: not at all. A command is covered when each of its parts is, and none writes to a
         file or hides what it runs; a change in a protected place, or in one that the card does not
-        show whole, never is."""
+        show whole, never is; nor, by a rule about all calls, what is asked because of words of
+        others."""
         tool, value = request.tool, request.value
+        if request.layer == "protected":
+            return None
         if tool in WRITERS and not value:
             return None
         if tool in WRITERS and ProtectedPlaces(cwd).reached(cwd / value) is not None:
             return None
         if self._named(request, cwd):
             return "once"
-        every = any(rule.pattern is None and rule.names(tool) for rule in self._rules)
+        every = request.layer != "taint" and any(
+            rule.pattern is None and rule.names(tool) for rule in self._rules
+        )
         return "rule" if every else None
 
     def _named(self, request: PermissionRequest, cwd: Path) -> bool:
@@ -68,7 +76,9 @@ class AllowRules:
             return any(path_matches(rule, kind, tool, path) for rule in self._about)
         if tool == "WebFetch" and request.argument == "url":
             host = urllib.parse.urlsplit(value).hostname or ""
-            return any(host_matches(rule, tool, host) for rule in self._about)
+            named = [rule for rule in self._about if rule.pattern != "domain:*"]
+            rules = named if request.layer == "taint" else self._about
+            return any(host_matches(rule, tool, host) for rule in rules)
         return False
 
     def _covers_part(self, command: Simple, cwd: Path) -> bool:

@@ -255,22 +255,34 @@ class PermissionRequest:
     """What a permission is asked for. ``argument`` and ``value``: what the call is about, when the
     card shows it whole and on one line; else empty, and only a rule for the whole tool can cover
     it. ``rule``: that would allow exactly this, but for ``hosts``, which a command's words do not
-    name."""
+    name. ``layer``: of the gate, which asks; "" of an older daemon."""
 
     tool: str
     argument: str
     value: str
     rule: str
     hosts: tuple[str, ...] = ()
+    layer: str = ""
+
+    @property
+    def hint(self) -> str:
+        """The rule that ``--allow`` may name for it; "": none covers it."""
+        if not self.tool or self.layer == "protected":
+            return ""
+        if self.tool == "WebFetch" and self.argument == "url":
+            host = urllib.parse.urlsplit(self.value).hostname
+            return f"WebFetch(domain:{host})" if host else ""
+        return "" if self.layer == "taint" and self.tool != "Bash" else self.rule
 
 
 def permission_request(question: Mapping[str, Any]) -> PermissionRequest:
     """Of a question as the API sends it; an older daemon tells no tool."""
     tool, about = str(question.get("tool", "")), str(question.get("about", ""))
+    layer = str(question.get("layer", ""))
     if question["kind"] != "permission" or not tool:
         return PermissionRequest("", "", "", clean(question["title"])[:200])
     if not about:
-        return PermissionRequest(tool, "", "", tool)
+        return PermissionRequest(tool, "", "", tool, layer=layer)
     value = str(question["arguments"][about])
     hosts = tuple(map(str, question["arguments"].get("hosts") or ())) if tool == "Bash" else ()
-    return PermissionRequest(tool, about, value, f"{tool}({clean(value)})", hosts)
+    return PermissionRequest(tool, about, value, f"{tool}({clean(value)})", hosts, layer)

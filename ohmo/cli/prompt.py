@@ -147,7 +147,7 @@ class _Prompt:
         self._client = client
         self._options = options
         self._allowed = allowed
-        self._refused: dict[str, str] = {}  # by rule: why somebody is asked
+        self._refused: dict[str, tuple[str, str]] = {}  # by rule: why, and what would allow it
         self._troubles: set[str] = set()
         self._streams = options.output == "stream-json"
         self._printed = 0  # the newest item that stream-json printed
@@ -190,10 +190,10 @@ class _Prompt:
             and self._client.get("/api/v1/status")["model"] == "offline"
         ):
             click.echo(f"ohmo: {_NO_MODEL}", err=True)
-        for rule, why in self._refused.items():
+        for rule, (why, hint) in self._refused.items():
             because = f" ({clean(why)})" if why else ""
-            line = f"refused, nobody is there to ask: {rule}{because}; pass --allow '{rule}'"
-            click.echo(f"ohmo: {line}", err=True)
+            step = f"pass --allow '{hint}'" if hint else "no --allow covers it, ask in a chat"
+            click.echo(f"ohmo: refused, nobody is there to ask: {rule}{because}; {step}", err=True)
         if self._refused:
             return _REFUSED
         return 0 if outcome == "answered" else _FAILED
@@ -294,8 +294,10 @@ class _Prompt:
             scope = rules.covers(request, Path(ask["cwd"])) if rules is not None else None
             if scope is not None:
                 verdict = {"verdict": "allowed", "scope": scope}
+                if scope == "rule":  # ``/why`` names it
+                    verdict["word"] = f"--allow {request.tool}"
             else:
-                self._refused[request.rule] = ask["question"]["why"]
+                self._refused[request.rule] = (ask["question"]["why"], request.hint)
                 verdict = {"verdict": "denied", "word": "nobody is there to answer"}
             self._client.post(f"/api/v1/approvals/{ask['id']}", verdict)
 

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from channels.record import record
 from ohmo.config.agent import CHAIN, Budgets, Context, Pricing, Profile, Prompt
+from ohmo.config.rules import Rule
 from ohmo.config.section import Section
 from ohmo.config.values import (
     LISTEN,
@@ -25,7 +26,6 @@ from ohmo.config.values import (
     Name,
     PersonAddress,
     Place,
-    Rule,
     Secret,
     Size,
     StoreUrl,
@@ -52,9 +52,10 @@ class PermissionSettings(Section):
 
 class Sandbox(Section):
     backend: Literal["auto", "bubblewrap", "landlock", "docker", "none"] = "auto"
-    memory: Size = 2 * 2**30
-    cpus: Annotated[float, Field(gt=0)] = 1.0
-    pids: Count = 256
+    # With less no program starts, and more is no number of the kernel's.
+    memory: Annotated[Size, Field(ge=32 * 2**20, le=2**50)] = 2 * 2**30
+    cpus: Annotated[float, Field(ge=0.01, le=4096)] = 1.0
+    pids: Annotated[Count, Field(ge=16, le=2**22)] = 256
     timeout: Duration = timedelta(seconds=600)
     image: str | None = None
     network: Literal["ask", "on", "off"] = "ask"

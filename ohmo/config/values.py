@@ -4,13 +4,10 @@ prints one."""
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import re
 from collections.abc import Mapping
 from datetime import timedelta
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, TypeVar, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -27,7 +24,6 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, core_schema
 
-from channels.entry_points import offered
 from channels.record import record
 from ohmo.contracts.errors import ConfigError
 
@@ -43,16 +39,6 @@ _URL = r"(?s)https?://.*"
 _STORE_URL = r"(?s)(?:env:|file:|keyring:|postgres(?:ql)?://|sqlite:////).*"
 LISTEN = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^\s:\[\]]+):(?P<port>\d{1,5})")
 _VARIABLE = re.compile(r"\$\{([^}]*)\}?")
-_RULE = re.compile(r"(?P<tool>[A-Za-z_][\w*-]*)(?:\(.+\))?", re.DOTALL)
-
-
-@cache
-def tool_names() -> tuple[str, ...]:
-    """What rules may name, beside ``mcp__server__tool``; none is imported for it: each tool has a
-    page in ``ohmo/tools/texts``, and one of another package is called as its entry point."""
-    pages = resources.files("ohmo").joinpath("tools", "texts").iterdir()
-    names = {page.name.removesuffix(".txt") for page in pages if page.name.endswith(".txt")}
-    return tuple(sorted(names | offered("ohmo.tools").names))
 
 
 def flag(value: object) -> object:
@@ -132,7 +118,7 @@ class Expansion:
         if full == "~" or full.startswith("~/"):
             full = self.names["HOME"] + full[1:]
         path = Path(full)
-        if not path.is_absolute():
+        if not path.is_absolute() or "\0" in full:
             raise ValueError(
                 f"expected an absolute path, or one that starts with ~ or ${{HOME}}, not {text!r}"
             )
@@ -143,7 +129,8 @@ def _expansion(info: ValidationInfo) -> Expansion | None:
     return info.context if isinstance(info.context, Expansion) else None
 
 
-def _expand_text(value: object, info: ValidationInfo) -> object:
+def expand_text(value: object, info: ValidationInfo) -> object:
+    """Raises ValueError for a name that means nothing."""
     expansion = _expansion(info)
     if expansion is None or not isinstance(value, str):
         return value
@@ -155,27 +142,6 @@ def _expand_path(value: object, info: ValidationInfo) -> object:
     if expansion is None or not isinstance(value, str | Path):
         return value
     return expansion.path(str(value))
-
-
-def _rule(value: object, info: ValidationInfo) -> object:
-    if not isinstance(value, str):
-        return value
-    match = _RULE.fullmatch(value.strip())
-    if match is None:
-        raise ValueError(
-            f"{value!r} is not a rule; write Tool or Tool(pattern), for example Bash(git"
-            " status:*) or Read(${WORKSPACE}/**)"
-        )
-    name = match["tool"]
-    # A rule for a tool that does not exist would guard nothing, silently.
-    if "*" not in name and not name.startswith("mcp__") and name not in tool_names():
-        lower = {tool.lower(): tool for tool in tool_names()}
-        guess = difflib.get_close_matches(name.lower(), lower, n=1)
-        hint = f"only {', '.join(tool_names())}"
-        if guess:
-            hint = f"did you mean {lower[guess[0]]}?"
-        raise ValueError(f"there is no tool {name!r}, {hint}")
-    return _expand_text(value.strip(), info)
 
 
 def _name(value: object) -> object:
@@ -208,11 +174,19 @@ def _listen(value: object) -> object:
     if not isinstance(value, str):
         return value
     match = LISTEN.fullmatch(value)
-    if match is None or int(match["port"]) > 65_535:
+    if match is None or int(match["port"]) > 65_535 or not _is_name(match["host"]):
         raise ValueError(
             "expected HOST:PORT, for example 127.0.0.1:7717, or null for the unix socket only"
         )
     return value
+
+
+def _is_name(host: str) -> bool:
+    """Whether it can be looked up at all."""
+    try:
+        return bool(host.encode("idna"))
+    except UnicodeError:
+        return False
 
 
 def _keep(value: object) -> object:
@@ -234,14 +208,13 @@ Size = Annotated[
     PlainSerializer(written_size, when_used="json"),
     WithJsonSchema({"type": ["string", "integer"], "examples": ["12KiB", "2GiB", 4096]}),
 ]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Amount = Annotated[float, Field(ge=0)]
 Many = Annotated[tuple[Item, ...], Field(strict=False)]  # YAML knows lists only
 # Ids of people and chats may be written as numbers.
 Name = Annotated[str, BeforeValidator(_name), Field(min_length=1)]
 Place = Annotated[Path, BeforeValidator(_expand_path), WithJsonSchema({"type": "string"})]
-ExpandedText = Annotated[str, BeforeValidator(_expand_text)]
-Rule = Annotated[str, BeforeValidator(_rule)]
+ExpandedText = Annotated[str, BeforeValidator(expand_text)]
 PersonAddress = Annotated[str, _matches(_PERSON, "expected CHANNEL:ID, for example slack:U123")]
 Url = Annotated[str, _matches(_URL, "expected an address that begins with http:// or https://")]
 Keep = Annotated[

@@ -72,6 +72,7 @@ class Question:
     arguments: Mapping[str, Json] = field(default_factory=dict[str, Json])
     about: str = ""  # the argument that the title shows whole, letter for letter; "" for none
     why: str = ""  # of a call: the reason that somebody is asked, in one plain line
+    layer: str = ""  # of the gate, which asks about a call
 
 
 @record

@@ -220,11 +220,12 @@ class WriteRoutes:
 
 
 class Tried(Wanted):
-    """``arguments``: as text the tool's first one. ``cwd``: empty for the workspace."""
+    """``arguments``: as text the tool's first one. ``mode`` null: the configured one.
+    ``cwd``: empty for the workspace."""
 
     tool: str = Field(min_length=1, max_length=200)
     arguments: str | dict[str, Any] = ""
-    mode: Mode = "default"
+    mode: Mode | None = None
     role: Standing = "owner"
     cwd: str = Field(default="", max_length=4_096)
 

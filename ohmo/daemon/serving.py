@@ -1,5 +1,6 @@
 """``ohmo run``: owns the home, runs until a signal, and begins again with a configuration that
-changed. One that does not load is never taken over: the owner hears file, line and key."""
+changed. One that does not load is never taken over, and from one that does not start the old one
+goes on: the owner hears why."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ import sys
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import structlog
 
-from channels.errors import Unavailable
+from channels.errors import Unavailable, main_error
 from channels.record import record
 from ohmo.ambient import from_environment
 from ohmo.assembly.deps import Environment
@@ -27,7 +28,7 @@ from ohmo.config.load import Config
 from ohmo.contracts.errors import ConfigError, HomeTaken, OhmoError
 from ohmo.control.server import Doors
 from ohmo.daemon.startup import SETTLED, heartbeat, run, started, tasks
-from ohmo.lifecycle import notify, outcome, signals, within
+from ohmo.lifecycle import notify, outcome, outcome_of, signals, within
 from ohmo.logs.writing import GRAVE, is_read_live, logging_to
 from ohmo.processes.process_tree import adopt_orphans, seal
 from ohmo.service.health_gate import Connection, CrashLoop, Trial
@@ -39,6 +40,7 @@ reload_log = structlog.get_logger("ohmo.config_reload")
 OK, FAILED, CRASHED, TAKEN, CONFIG = 0, 1, 70, 75, 78
 TICK = 20_000_000  # nanoseconds by which a file's time may lag behind the clock
 LOOK = 2.0  # seconds between two looks; a file counts as written when two looks see the same
+UNTRIED = 30.0  # seconds from its start within which an end is one of the new configuration
 Stamp = tuple[int, int, int] | None
 
 
@@ -149,15 +151,15 @@ async def _run_until_stopped(
             stack.push_async_callback(environment.background.close)
             await stack.enter_async_context(heartbeat(environment.environ))
             while True:
-                try:
-                    new = await _run_once(config, order, environment, notes, stopping, reload)
-                except ConfigError as error:
-                    if last is None:
-                        raise
-                    log.exception("configuration_does_not_start")
-                    reload.problem = (
-                        f"The changed configuration does not start: {error}. The old one goes on."
-                    )
+                began = time.monotonic()
+                new = await outcome_of(
+                    _run_once(config, order, environment, notes, stopping, reload)
+                )
+                if isinstance(new, Exception):
+                    young = time.monotonic() - began < UNTRIED or isinstance(new, ConfigError)
+                    if last is None or isinstance(new, Fatal) or not young:
+                        raise new
+                    reload.problem = _not_started(new)
                     config = last
                     last = None
                     continue
@@ -169,6 +171,15 @@ async def _run_until_stopped(
                 notes = replace(notes, lines=lines)
                 if new is not last:
                     log.info("configuration_changed", file=str(config.file))
+
+
+def _not_started(error: Exception) -> str:
+    """What the owner hears of a changed configuration that failed with this."""
+    if isinstance(error, ExceptionGroup):
+        error = main_error(cast("ExceptionGroup[Exception]", error), OhmoError)
+    log.error("configuration_does_not_start", exc_info=error)
+    why = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+    return f"The changed configuration does not start: {why}. The old one goes on."
 
 
 async def _run_once(
@@ -218,8 +229,7 @@ async def _run_once(
                 notify(environment.environ, f"RELOADING=1\nMONOTONIC_USEC={now}")
             log.info("stopping", running=house.pool.running, because=because)
             if new is not None:
-                with suppress(ConfigError):  # said when it does not start
-                    house.adopt(new)
+                outcome(lambda: house.adopt(new))  # a failure is said when it does not start
     return new
 
 

@@ -13,6 +13,7 @@ from ohmo.config.load import Config
 from ohmo.config.source import Plain
 from ohmo.config.values import Secret
 from ohmo.contracts.hooks import OWN_FILE
+from ohmo.doctor.checks.sandbox import step
 from ohmo.hooks.hook import HookFile, Program
 from ohmo.hooks.project import read_file
 from ohmo.sandbox.walls import Standing
@@ -249,7 +250,7 @@ def _walls(config: Config, walls: Standing | None) -> Iterator[Risk]:
     if config.sandbox.backend != "none" and walls is not None and walls.backend == "none":
         lacking = lacking or walls.words
     if lacking and config.sandbox.backend != "none":
-        yield Risk("no_sandbox", "high", lacking, "install the package bubblewrap")
+        yield Risk("no_sandbox", "high", lacking, step(config))
     elif lacking:
         yield Risk("full_not_in_force", "low", lacking, "set permissions.preset: balanced")
     if config.sandbox.backend == "none":

@@ -59,7 +59,9 @@ class Said:
             return "block"
         if self.ask:
             return "ask"
-        return "rewrite" if self.arguments is not None else "go on"
+        if self.arguments is not None:
+            return "rewrite"
+        return "tell" if self.context else "go on"
 
 
 class _Garbage(Exception):

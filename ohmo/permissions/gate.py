@@ -221,6 +221,7 @@ class LayeredGate:
             arguments=call.arguments,
             about=about(call),
             why=why_asked(ruling),
+            layer=ruling.layer,
         )
         if not ruling.remember:
             return Ask(ruling.source, question)
@@ -254,7 +255,8 @@ def _decided(verdict: Verdict, question: Question | None) -> Allow | Deny:
         )
     if question is None:
         if verdict.state == "allowed":
-            return Allow(f"approval: {verdict.scope}")
+            named = f" {verdict.word}" if verdict.scope == "rule" and verdict.word else ""
+            return Allow(f"approval: {verdict.scope}{named}")
         return Deny(
             "approval",
             "nobody allowed it in time; it was not run. Go on without it, or ask again when the"

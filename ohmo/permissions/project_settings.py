@@ -16,9 +16,10 @@ from pydantic import ValidationError
 
 from channels.record import record
 from ohmo.config.problems import from_pydantic
+from ohmo.config.rules import Rule
 from ohmo.config.section import Section
 from ohmo.config.source import parse
-from ohmo.config.values import Many, Rule
+from ohmo.config.values import Many
 from ohmo.content import Unfit, content_of
 from ohmo.contracts.tool import Mode
 from ohmo.contracts.trust import SETTINGS as FILE

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Literal
 
 from channels.record import record
+from ohmo.config.rules import form_of
 from ohmo.contracts.tool import CallContext
 from ohmo.shell.patterns import SOME, known, overlap, path_matcher
 from ohmo.shell.script import Simple
 from ohmo.shell.wrappers import tails
 
-_FORM = re.compile(r"(?P<tool>[A-Za-z][\w-]*|mcp__[\w*-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
 READERS = frozenset({"Read", "Glob", "Grep"})
 WRITERS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 PATH_TOOLS = READERS | WRITERS
@@ -54,24 +54,12 @@ class RuleSet:
 def parse_rule(text: str, places: Mapping[str, str] | None = None) -> Rule:
     """``places`` fills ``${WORKSPACE}``, ``${HOME}``, ``${OHMO_HOME}``. Raises ValueError with one
     line."""
-    match = _FORM.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(
-            f"{text!r} is no rule; write Tool or Tool(pattern), for example Bash(git status:*) or"
-            " Read(${WORKSPACE}/**)"
-        )
-    pattern = match["pattern"]
+    tool, pattern = form_of(text)
     if pattern is not None:
         for name, value in (places or {}).items():
             pattern = pattern.replace("${" + name + "}", value)
         pattern = pattern.strip()
-        if pattern in ("", "*", "**"):
-            pattern = None
-    if pattern is not None and match["tool"] == "WebFetch" and not pattern.startswith("domain:"):
-        raise ValueError(
-            f"{text!r}: WebFetch takes domain:HOST, for example WebFetch(domain:example.org)"
-        )
-    if pattern is not None and match["tool"] in PATH_TOOLS:
+    if pattern is not None and tool in PATH_TOOLS:
         # ``//x`` and ``/x`` are absolute, ``~/x`` the home, ``./x`` and ``x/y`` the workspace, a
         # bare name any folder.
         places = places or {}
@@ -83,7 +71,7 @@ def parse_rule(text: str, places: Mapping[str, str] | None = None) -> Rule:
             pattern = places.get("WORKSPACE", "**") + "/" + pattern.removeprefix("./")
         elif not pattern.startswith("/"):
             pattern = "**/" + pattern
-    return Rule(match["tool"], pattern, text.strip())
+    return Rule(tool, pattern, text.strip())
 
 
 def rule_set(

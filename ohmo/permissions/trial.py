@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
@@ -30,18 +30,33 @@ class Tried:
 
 class Trial:
     """``gate``: one without hooks. ``workspace``: where calls are made that name no folder.
-    ``walls``: what stands in a footprint rests on which holds."""
+    ``walls``: what stands in a footprint rests on which holds. ``configured``: the mode where
+    nobody chose one."""
 
-    def __init__(self, toolbox: Toolbox, gate: Gate, workspace: Path, walls: Walled | None) -> None:
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        gate: Gate,
+        workspace: Path,
+        walls: Walled | None,
+        configured: Callable[[], Mode],
+    ) -> None:
         self._toolbox = toolbox
         self._gate = gate
         self._workspace = workspace
         self._walls = walls
+        self._configured = configured
 
     async def __call__(
-        self, name: str, arguments: str | Mapping[str, Json], mode: Mode, role: Standing, cwd: str
+        self,
+        name: str,
+        arguments: str | Mapping[str, Json],
+        mode: Mode | None,
+        role: Standing,
+        cwd: str,
     ) -> Tried:
-        """``arguments``: as text the tool's first one. Raises BadArguments."""
+        """``arguments``: as text the tool's first one. ``mode`` None: the configured one. Raises
+        BadArguments."""
         tool = self._toolbox.tools().get(name)
         if tool is None:
             near = get_close_matches(name, self._toolbox.tools(), n=1, cutoff=0.5)
@@ -68,7 +83,7 @@ class Trial:
             person="owner",
             cwd=folder,
             deadline=math.inf,
-            mode=mode,
+            mode=mode or self._configured(),
             role=role,
             session="",
             progress=lambda _: None,

@@ -83,7 +83,9 @@ def _answer(request: ModelRequest) -> Text | ToolCall:
                 )
             case ModelStep():
                 calls = [block for block in step.blocks if isinstance(block, ToolCall)]
-                parts: list[str] = []
+                # With none it was an answer, which a hook sent back: it is all there is to say.
+                said = (block.text for block in step.blocks if isinstance(block, Text))
+                parts = [] if calls else list(said)
                 for call in calls:
                     result = results.get(call.id)
                     if result is None:

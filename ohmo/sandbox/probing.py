@@ -142,8 +142,14 @@ def _judged(ended: JobEnded) -> tuple[str, int]:
         return through or fails, int(told["tried"])
     except (ValueError, KeyError, TypeError):
         lines = ended.output.err.head.decode("utf-8", "replace").strip().splitlines()
-        why = lines[-1] if lines else ended.reason or ended.code
+        why = lines[-1] if lines else _end(ended)
         return f"it does not start: {why}{_hint()}", 0
+
+
+def _end(ended: JobEnded) -> str:
+    if ended.signal is not None:
+        return f"its trial was killed by {ended.signal}; sandbox.memory may be too small for it"
+    return ended.reason or f"its trial ended with {ended.code} and said nothing"
 
 
 def _ground(held: ExitStack) -> Path:

@@ -40,10 +40,11 @@ AT_A_WALL = re.compile(
 )
 _CAGED = (
     "\n[it ran in a sandbox: only the system, the workspace and what a rule or a person allowed by"
-    " name are there; only the workspace, but for .git/config and .git/hooks, and $TMPDIR can be"
-    " written to; there is no network without network: true, and then only what its"
-    " words or `hosts` name]"
+    " name are there; only the workspace{} and $TMPDIR can be written to; there is no network"
+    " without network: true{}]"
 )
+_BUT = ", but for .git/config and .git/hooks,"
+_NAMED = ", and then only what its words or `hosts` name"
 
 _MOST_REFUSED = 16  # names that the model is told of
 _OPENED = (
@@ -170,8 +171,8 @@ class Bash(PydanticTool):
         stream = ended.output.out if arguments.terminal else ended.output.err
         said = stream.head + stream.tail
         fell = ended.code != 0 or b"Read-only file system" in said  # git goes on, with code 0
-        if fell and await self._is_caged() and AT_A_WALL.search(said[-4_000:]):
-            text += _CAGED
+        if fell and AT_A_WALL.search(said[-4_000:]):
+            text += await self._wall()
         if refused:
             names = ", ".join(list(refused)[:_MOST_REFUSED])
             text += f"\n[not reached, because nobody opened it to this command: {names}; {_OPENED}]"
@@ -218,9 +219,14 @@ class Bash(PydanticTool):
             return asked, "give a longer `timeout` or run_in_background"
         return asked, "there is no longer one, but run_in_background has none"
 
-    async def _is_caged(self) -> bool:
+    async def _wall(self) -> str:
+        """What the walls let through; "": there are none."""
         walls = self._bench.walls
-        return walls is not None and (await walls.standing()).backend != "none"
+        if walls is None or (backend := (await walls.standing()).backend) == "none":
+            return ""
+        # Landlock opens folders only, with all that lies in them.
+        but = "" if backend == "landlock" else _BUT
+        return _CAGED.format(but, _NAMED if walls.tells_names else "")
 
     async def _caged(
         self,

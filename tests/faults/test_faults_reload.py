@@ -226,3 +226,14 @@ async def test_after_a_kill_a_stricter_configuration_holds_in_a_turn_that_began_
         assert (work / "counter").read_text().split() == ["first"]
         assert not (work / "second-counter").exists()
         assert "the rule deny Bash(touch:*) forbids" in scene.told(marker)[-1]
+
+
+async def test_a_rule_that_cannot_be_read_is_not_taken_over(stage: Stage) -> None:
+    async with stage("telegram") as scene:
+        await scene.daemon.start()
+        write(scene, permissions={"deny": ["WebFetch(example.org)"]})
+        await logged(scene, "configuration_refused")
+        _, status = await scene.daemon.call("GET", "/api/v1/status")
+        assert any("WebFetch takes domain:HOST" in line for line in status["warnings"])
+        await scene.says("are you there?")
+        await scene.check(also=lambda message: "WebFetch takes" in message.text)

@@ -14,6 +14,19 @@ pytestmark = pytest.mark.timeout(120)
 RULES = {"allow": ["Bash(git push:*)"], "ask": ["WebFetch"], "deny": ["Bash(rm -rf:*)"]}
 
 
+async def test_where_no_mode_is_named_the_configured_one_judges(tmp_path: Path) -> None:
+    for permissions, verdict, by in (
+        ({"mode": "plan"}, "deny", "mode: plan"),
+        ({"mode": "full_auto"}, "allow", "mode: full_auto"),
+    ):
+        top = tmp_path / by.rpartition(" ")[2]
+        top.mkdir()
+        async with keyboard(top, ModelServer(), permissions=permissions) as home:
+            said = await home.ohmo("permissions", "test", "Bash", "touch a", "--json")
+            found = json.loads(said.out)
+            assert (found["verdict"], found["by"]) == (verdict, by)
+
+
 async def test_the_layer_and_the_rule_that_would_decide_are_told_and_nothing_runs(
     tmp_path: Path,
 ) -> None:

@@ -53,12 +53,20 @@ def revoke(id: str, as_json: bool, remote: str | None) -> None:
 @COMMAND.command()
 @click.argument("tool")
 @click.argument("arguments", default="")
-@click.option("--mode", type=click.Choice(["default", "plan", "full_auto"]), default="default")
+@click.option(
+    "--mode", type=click.Choice(["default", "plan", "full_auto"]), help="Default: as configured."
+)
 @click.option("--role", type=click.Choice(["guest", "user", "admin", "owner"]), default="owner")
 @click.option("--cwd", default="", metavar="FOLDER", help="Where; default: the workspace.")
 @client_options
 def test(
-    tool: str, arguments: str, mode: str, role: str, cwd: str, as_json: bool, remote: str | None
+    tool: str,
+    arguments: str,
+    mode: str | None,
+    role: str,
+    cwd: str,
+    as_json: bool,
+    remote: str | None,
 ) -> None:
     """Say which layer and rule would decide about a call, without making it: `Bash "git push"`,
     `Read /etc/passwd`; ARGUMENTS are the tool's first argument, or all of them as a JSON object."""

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import zoneinfo
 from collections.abc import Iterator
 from pathlib import Path
 
 from ohmo.config.load import Config
 from ohmo.contracts.errors import OhmoError
-from ohmo.doctor.check import (
-    Check,
-    Facts,
-    Finding,
-    config,
-    needs,
-    note,
-    ok,
-    problem,
-    skipped,
-    warning,
-)
+from ohmo.doctor.check import Check, Facts, Finding, config, needs, note, ok, problem, warning
 from ohmo.permissions.rules import PATH_TOOLS, Rule, parse_rule
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -153,29 +143,18 @@ def rules(config: Config) -> Iterator[tuple[str, Rule]]:
 
 
 @needs(config)
-def rules_read(_: Facts, config: Config) -> Finding:
-    try:
-        return ok(f"{sum(1 for _ in rules(config))} rules")
-    except ValueError as error:
-        return problem(f"permissions: {error}", "mend or remove this rule in config.yaml")
-
-
-@needs(config)
 def rules_agree(_: Facts, config: Config) -> Finding:
     """deny beats ask beats allow: what a higher list decides whole is left nothing below."""
     above: list[tuple[str, Rule]] = []
-    try:
-        for kind, rule in rules(config):
-            for other, higher in above:
-                if other != kind and shadows(higher, rule):
-                    return warning(
-                        f"permissions.{kind}: {rule.text} has no effect, permissions.{other}:"
-                        f" {higher.text} beats it",
-                        "remove one of the two",
-                    )
-            above.append((kind, rule))
-    except ValueError:
-        return skipped("a rule cannot be read; see configuration.rules")
+    for kind, rule in rules(config):
+        for other, higher in above:
+            if other != kind and shadows(higher, rule):
+                return warning(
+                    f"permissions.{kind}: {rule.text} has no effect, permissions.{other}:"
+                    f" {higher.text} beats it",
+                    "remove one of the two",
+                )
+        above.append((kind, rule))
     return ok()
 
 
@@ -183,13 +162,18 @@ def rules_agree(_: Facts, config: Config) -> Finding:
 def rules_match(_: Facts, config: Config) -> Finding:
     """A rule that decides nothing is missed where it was meant to forbid."""
     patterned = PATH_TOOLS | {"Bash", "WebFetch"}
-    try:
-        for kind, rule in rules(config):
-            if rule.pattern is not None and rule.tool not in patterned:
-                why = f"rules about {rule.tool} take no pattern, so it matches nothing"
-                return warning(f"permissions.{kind}: {rule.text}: {why}", f"write {rule.tool}")
-    except ValueError:
-        return skipped("a rule cannot be read; see configuration.rules")
+    for kind, rule in rules(config):
+        if rule.pattern is not None and rule.tool not in patterned:
+            why = f"rules about {rule.tool} take no pattern, so it matches nothing"
+            return warning(f"permissions.{kind}: {rule.text}: {why}", f"write {rule.tool}")
+        if rule.tool in PATH_TOOLS and re.search(r"\[(?!.+\])", rule.pattern or ""):
+            why = "its [ is closed nowhere, so it means a file that has this sign in its name"
+            return warning(f"permissions.{kind}: {rule.text}: {why}", "close it, as in [abc]")
+        server = rule.tool.removeprefix("mcp__").partition("__")[0]
+        if rule.tool.startswith("mcp__") and "*" not in server and server not in config.mcp:
+            why = f"there is no server {server} in mcp"
+            step = "ohmo mcp list shows those of .mcp.json and of plugins"
+            return note(f"permissions.{kind}: {rule.text}: {why}", step)
     return ok()
 
 
@@ -321,7 +305,6 @@ CHECKS = (
     Check("configuration.owner", "somebody hears of trouble", owner),
     Check("configuration.reachable", "the owner's channel is on", reachable),
     Check("configuration.roles", "nobody has two roles", twice),
-    Check("configuration.rules", "every rule can be read", rules_read),
     Check("configuration.conflicts", "no rule beats another whole", rules_agree),
     Check("configuration.unmatched", "every rule can match something", rules_match),
     Check("configuration.zone", "the time zone is known", zone),

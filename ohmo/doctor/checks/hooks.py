@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from ohmo.config.load import Config
+from ohmo.config.rules import tool_names
 from ohmo.contracts.hooks import OWN_FILE
 from ohmo.database.migrations import NewerSchema
 from ohmo.database.writer import run
@@ -22,6 +23,8 @@ from ohmo.doctor.check import (
     skipped,
     warning,
 )
+from ohmo.hooks.hook import Hook
+from ohmo.hooks.matching import names
 from ohmo.hooks.project import Project, Projects, read_file
 from ohmo.store.trusts import trusted
 from ohmo.storefile import inspection
@@ -42,9 +45,22 @@ def readable(facts: Facts) -> Finding:
 def counterparts(facts: Facts) -> Finding:
     own = read_file(facts.home.root / OWN_FILE, OWN_FILE)
     lines = [*(own.findings if own is not None else ())]
+    lines += [] if own is None else filter(None, map(_about_nobody, own.hooks))
     if not lines:
         return ok()
     return warning("; ".join(lines), "docs/hooks.md says which events and types there are")
+
+
+def _about_nobody(hook: Hook) -> str:
+    """One that no tool can match guards nothing, silently."""
+    if not {"pre_tool_use", "post_tool_use"} & {*hook.events}:
+        return ""
+    if "mcp__" not in hook.tools and not any(names(hook.tools, tool) for tool in tool_names()):
+        return f"{hook.name}: no tool is called {hook.tools}"
+    tool = hook.condition.partition("(")[0].strip()
+    if tool and not tool.startswith("mcp__") and tool not in tool_names():
+        return f"{hook.name}: no tool is called {tool}"
+    return ""
 
 
 def allowed(database: Path | None, found: Project) -> bool | None:

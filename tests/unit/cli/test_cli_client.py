@@ -6,7 +6,9 @@ import json
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import pytest
 from answering_house import AnsweringHouse, Keyboard, keyboard
 from small_house import PERMISSION
 
@@ -99,7 +101,49 @@ async def test_a_rule_that_is_none_is_said_before_anything_is_sent(home: Path) -
     async with keyboard(house, home) as ohmo:
         said = await ohmo("-p", "hello", "--allow", "Bash(")
         assert said.code == 2
-        assert said.err.startswith("ohmo: --allow 'Bash(' is no rule")
+        assert said.err.startswith("ohmo: --allow 'Bash(' is not a rule")
+        assert house.wakes == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "about", "value", "layer", "rules", "step"),
+    [
+        ("Write", "file_path", "AGENTS.md", "protected", ("Write(AGENTS.md)",), "no --allow"),
+        ("Bash", "command", "git config a b", "protected", ("Bash", "Bash(git *)"), "no --allow"),
+        ("CronCreate", "", "", "taint", ("CronCreate",), "no --allow"),
+        (
+            *(
+                "WebFetch",
+                "url",
+                "https://b.example/x",
+                "taint",
+                ("WebFetch", "WebFetch(domain:*)"),
+            ),
+            "pass --allow 'WebFetch(domain:b.example)'",
+        ),
+    ],
+)
+async def test_what_no_rule_can_cover_is_refused_and_no_rule_is_named(
+    home: Path, tool: str, about: str, value: str, layer: str, rules: tuple[str, ...], step: str
+) -> None:
+    arguments = {about: value} if about else {}
+    more: Any = {"tool": tool, "arguments": arguments, "about": about, "layer": layer}
+    house = AnsweringHouse(question=Question("permission", tool, "", (), "digest", **more))
+    async with keyboard(house, home) as ohmo:
+        allowed = [word for rule in rules for word in ("--allow", rule)]
+        said = await ohmo("-p", "do it", *allowed)
+        assert (said.code, step in said.err) == (3, True), said.err
+        assert [verdict for _, verdict, _, _ in house.verdicts] == ["denied"]
+
+
+async def test_a_rule_about_a_tool_that_is_not_there_is_said_before_anything_is_sent(
+    home: Path,
+) -> None:
+    house = AnsweringHouse()
+    async with keyboard(house, home) as ohmo:
+        said = await ohmo("-p", "hello", "--allow", "Nope(x)")
+        assert said.code == 2
+        assert said.err.startswith("ohmo: --allow there is no tool 'Nope', only ")
         assert house.wakes == []
 
 
@@ -110,7 +154,7 @@ async def test_a_question_of_the_agent_is_refused_too(home: Path) -> None:
     async with keyboard(house, home) as ohmo:
         said = await ohmo("-p", "paint it", "--allow", "Bash")
         assert said.code == 3
-        assert "Red or blue?" in said.err
+        assert "Red or blue?; no --allow covers it" in said.err
 
 
 async def test_a_failed_turn_says_why_and_what_tries_it_again_and_has_code_1(home: Path) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from ohmo.config.load import Config, load
-from ohmo.config.values import tool_names
+from ohmo.config.rules import tool_names
 from ohmo.contracts.errors import ConfigError
+from ohmo.permissions.rules import parse_rule
 
 
 def written(home: Path, text: str, mode: int = 0o600) -> Path:
@@ -299,6 +301,58 @@ def test_a_rule_for_a_tool_that_does_not_exist_would_guard_nothing_so_it_is_refu
         "config.yaml:2: permissions.deny[1]: there is no tool 'Fly', only "
         + ", ".join(tool_names()),
     ]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "WebFetch(example.org)",
+        "WebFetch(domain:https://example.org)",
+        "WebFetch(domain:example.org/path)",
+        "WebFetch(domain:example.org:443)",
+        "WebFetch(domain:bücher.example)",
+        "WebFetch(domain:)",
+    ],
+)
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("permissions.deny[0]", "permissions: {{deny: [{}]}}\n"),
+        ("permissions.ask[0]", "permissions: {{ask: [{}]}}\n"),
+        ("permissions.allow[0]", "permissions: {{allow: [{}]}}\n"),
+        (
+            "webhooks.ci.rules[0]",
+            "webhooks: {{ci: {{secret: x, prompt: p, to: 'telegram:1', rules: [{}]}}}}\n",
+        ),
+    ],
+)
+def test_a_rule_about_what_no_host_can_be_would_guard_nothing_so_it_is_refused(
+    home: Path, key: str, text: str, rule: str
+) -> None:
+    (problem,) = problems(home, text.format(json.dumps(rule)))
+    assert problem.startswith(f"config.yaml:1: {key}: {rule!r}: WebFetch takes domain:HOST, a name")
+
+
+@pytest.mark.parametrize("host", ["*", "*.example.org", "example.org.", "10.0.0.1", "::1", "a_b"])
+def test_a_rule_about_a_host_is_read_wherever_it_is_used(home: Path, host: str) -> None:
+    rule = f"WebFetch(domain:{host})"
+    (read,) = loaded(home, f"permissions: {{deny: ['{rule}']}}\n").permissions.deny
+    assert parse_rule(read).pattern == f"domain:{host}"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("permissions: {deny: ['Ba*']}", "permissions.deny[0]: 'Ba*' is not a rule"),
+        ("control: {listen: 'nosuch..host:80'}", "control.listen: expected HOST:PORT"),
+        ('workspace: "/tmp/a\\0b"', "workspace: expected an absolute path"),
+        ("limits: {queue: 10000000000000000000}", "limits.queue: must be at most 2147483647"),
+    ],
+)
+def test_what_no_start_could_use_is_refused_when_it_is_read(
+    home: Path, text: str, says: str
+) -> None:
+    assert says in "\n".join(problems(home, f"{text}\n"))
 
 
 def test_presets_fill_what_was_not_written(home: Path) -> None:

@@ -16,16 +16,8 @@ from pydantic import BaseModel, ValidationError
 
 import ohmo.tools
 from ohmo.config.home import Home, find_home
-from ohmo.config.values import (
-    Expansion,
-    Secret,
-    SecretMissing,
-    Vault,
-    duration,
-    flag,
-    size,
-    tool_names,
-)
+from ohmo.config.rules import tool_names
+from ohmo.config.values import Expansion, Secret, SecretMissing, Vault, duration, flag, size
 from ohmo.contracts.errors import ConfigError
 
 KNOWN = Expansion({"OHMO_HOME": "/h/.ohmo", "WORKSPACE": "/w", "HOME": "/h"})

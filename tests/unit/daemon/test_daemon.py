@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,8 +20,10 @@ from ohmo.config.load import boot, copy_of, load, remember
 from ohmo.contracts.errors import ConfigError
 from ohmo.daemon.serving import ConfigReload
 from ohmo.daemon.startup import ends_itself, heartbeat, period
-from ohmo.lifecycle import outcome
+from ohmo.lifecycle import outcome, within
 from ohmo.service.health_gate import CrashLoop
+from tests.programs import BOUND
+from tests.programs import environ as shell
 
 
 def manifests() -> Mapping[str, Manifest]:
@@ -43,6 +47,47 @@ def test_after_three_starts_in_a_minute_the_fourth_is_a_safe_one(tmp_path: Path)
     assert found == [False, False, False, True]
     clock.time += 120
     assert not CrashLoop(tmp_path / "starts.json", clock).begin()
+
+
+_SPOILT = """
+import os, sys, time
+from dataclasses import replace
+from ohmo.config.load import load
+from ohmo.daemon.serving import Order, serve
+
+environ = dict(os.environ)
+
+def spoilt():  # in a way that the reading of a configuration knows nothing of
+    config = load(environ=environ)
+    return replace(config, limits=config.limits.model_copy(update={"queue": 10**30}))
+
+sys.exit(serve(load(environ=environ), Order(spoilt, time.time_ns(), environ)))
+"""
+
+
+async def test_a_configuration_that_loads_and_does_not_start_leaves_the_old_one(home: Path) -> None:
+    (home / "config.yaml").write_text(
+        "control: {listen: null}\nprofiles: {default: {provider: offline}}"
+    )
+    child = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-c", _SPOILT),
+        env=shell(home),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    assert child.stdout is not None
+    said = b""
+    for words in (b"ohmo is ready", b"owner_notice"):
+        while words not in (line := await within(BOUND, child.stdout.readline())):
+            assert line, said
+            said += line
+        if words == b"ohmo is ready":
+            child.send_signal(signal.SIGHUP)
+    assert b"The changed configuration does not start: Python int too large" in line
+    child.terminate()
+    assert await within(BOUND, child.wait()) == 0
+    assert said.count(b"configuration_does_not_start") == 1
 
 
 def test_a_stop_in_good_order_is_no_crash(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from ohmo.config.channels import RawChannel
 from ohmo.config.models import ChannelPolicy
 from ohmo.contracts.cron import JobBody, JobSpec
 from ohmo.doctor.check import Finding, Kept
+from ohmo.doctor.checks.configuration import rules_match
+from ohmo.doctor.checks.hooks import counterparts
 from ohmo.doctor.examination import checks, examine, mend, survey
 from ohmo.sandbox.walls import Standing as Walls
 from ohmo.service.protocol import Standing
@@ -292,11 +294,6 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
         "remove one",
         frozenset(),
     ),
-    "configuration.rules": (
-        edit("Bash(git status:*)", "WebFetch(example.org)"),
-        "this rule in config.yaml",
-        frozenset(),
-    ),
     "configuration.conflicts": (
         edit('allow: ["Bash(git status:*)"]', 'allow: ["Bash(git status:*)"], deny: [Bash]'),
         "one of the two",
@@ -415,7 +412,7 @@ BREAKS: dict[str, tuple[Break, str, frozenset[str]]] = {
     "machine.git": (without("git"), "apt install git", frozenset()),
     "machine.rg": (without("rg"), "apt install ripgrep", frozenset()),
     "sandbox.holds": (
-        machine(walls=lambda config, environ: Walls("none", ("bubblewrap: no bwrap",), fell=True)),
+        machine(walls=lambda config, environ: Walls("none", ("there is no bwrap",), fell=True)),
         "install the package bubblewrap",
         frozenset(),
     ),
@@ -864,3 +861,25 @@ def test_times_are_told_in_the_zone_of_the_configuration(patient: Patient) -> No
         one.rename(one.with_name("ohmo-20990101T080000Z.tar.gz"))
     text = finding(patient, "backup.recent").text
     assert text.endswith("the newest 2099-01-01 09:00 CET (Europe/Berlin)")
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ("Edit([)", "its [ is closed nowhere"),
+        ("mcp__nosuch__tool", "there is no server nosuch"),
+        ("mcp__nosuch", "there is no server nosuch"),
+    ],
+)
+def test_a_rule_about_what_is_not_there_is_named(patient: Patient, rule: str, why: str) -> None:
+    patient.config('["Bash(git status:*)"]', f'["Read(./[ab].py)", "mcp__*", "{rule}"]')
+    assert why in rules_match(patient.facts()).text
+
+
+@pytest.mark.parametrize(("key", "said"), [("match: Bsh", "Bsh"), ('if: "Bsh(x)"', "Bsh")])
+def test_a_hook_about_no_tool_is_named(patient: Patient, key: str, said: str) -> None:
+    hooks = "hooks: [{name: one, on: pre_tool_use, KEY, command: [/bin/true]}]\n"
+    patient.write("hooks.yaml", hooks.replace("KEY", key))
+    assert f"no tool is called {said}" in counterparts(patient.facts()).text
+    patient.write("hooks.yaml", hooks.replace("KEY", key.replace("Bsh", "Bash")))
+    assert counterparts(patient.facts()).state == "ok"

@@ -13,6 +13,7 @@ import pytest
 from ohmo.config.load import load
 from ohmo.config.models import Sandbox
 from ohmo.doctor.audit import ORDER, PACKAGES, audit, close
+from ohmo.doctor.checks.sandbox import holds
 from ohmo.doctor.examination import examine
 from ohmo.sandbox.walls import Standing
 
@@ -120,6 +121,27 @@ def test_the_preset_full_is_named_and_that_it_is_not_in_force(patient: Patient) 
     assert not [
         one for one in audit(config, 1000, walls=Standing("landlock")) if "not in force" in one.text
     ]
+
+
+@pytest.mark.parametrize(
+    ("backend", "why", "next"),
+    [
+        ("docker", "docker: there is no engine at /run/docker.sock", "start the engine"),
+        ("landlock", "landlock: the kernel has none", "set sandbox.backend: auto"),
+        ("bubblewrap", "bubblewrap: there is no bwrap", "install the package bubblewrap"),
+        ("auto", "bubblewrap: it does not start: AppArmor", "mend what the line names"),
+    ],
+)
+def test_the_next_step_is_one_of_the_backend_that_was_asked_for(
+    patient: Patient, backend: str, why: str, next: str
+) -> None:
+    patient.config("cron:", f"sandbox: {{backend: {backend}}}\ncron:")
+    config = load(environ=patient.environ)
+    walls = Standing("none", (why,), fell=True)
+    (risk,) = [one for one in audit(config, 1000, walls=walls) if one.name == "no_sandbox"]
+    assert next in risk.next
+    patient.machine["walls"] = lambda *_: walls
+    assert next in holds(patient.facts()).next
 
 
 def test_walls_that_were_given_up_are_named(patient: Patient) -> None:

@@ -281,6 +281,10 @@ async def test_offline_says_what_is_missing_runs_a_named_tool_and_reports_its_re
     assert isinstance(call, ToolCall)
     assert (call.name, call.arguments, step.stop) == ("Bash", {"command": "ls"}, "tools")
     (report,) = (await offline((asked, step, CallResult(ToolResult(call.id, "README.md"))))).blocks
+    hook = UserStep((Text("(A hook says: go on)"),), "hook:h", "hook")
+    last = ModelStep((report,), "offline", "end")
+    results = CallResult(ToolResult(call.id, "README.md"))
+    assert (await offline((asked, step, results, last, hook))).blocks == (report,)
     assert isinstance(report, Text)
     assert report.text == "Bash says:\n\n```\nREADME.md\n```"
     (denied,) = (

@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import random
+import re
 import resource
 import shlex
 import socket
@@ -17,7 +18,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from pydantic import ValidationError
 
+from ohmo.config.models import Sandbox
 from ohmo.contracts.sandbox import Cage
 from ohmo.permissions.sensitive_places import ABSOLUTE, ANYWHERE
 from ohmo.processes.job import Command, JobEnded, ProcessRunner, child_environment
@@ -92,6 +95,33 @@ async def test_who_tries_to_get_out_does_not(ground: Ground) -> None:
     """Everything of ``ohmo.sandbox.attempts``."""
     standing = await ground.walls.standing()
     assert (standing.fell, standing.why) == (False, ())
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        pytest.param("bubblewrap", marks=pytest.mark.needs("bwrap")),
+        pytest.param("landlock", marks=pytest.mark.needs("landlock")),
+    ],
+)
+async def test_a_trial_that_was_killed_says_by_what(tmp_path: Path, backend: str) -> None:
+    standing = await Ground(tmp_path, backend, memory=10).walls.standing()
+    (why,) = standing.why
+    killed = rf"{backend}: it does not start: its trial was killed by SIG[A-Z]+; sandbox.memory may"
+    assert re.match(killed, why)
+
+
+@pytest.mark.parametrize("least", [{"memory": 32 << 20}, {"cpus": 0.01}, {"pids": 16}])
+async def test_the_least_that_can_be_configured_is_enough_for_a_pipe(
+    tmp_path: Path, least: Mapping[str, float]
+) -> None:
+    written = Sandbox.model_validate(least)
+    for key, value in least.items():
+        with pytest.raises(ValidationError):
+            Sandbox.model_validate({key: value - (0.001 if key == "cpus" else 1)})
+    limits = {"memory": written.memory, "cpus": written.cpus, "pids": written.pids}
+    ended = await Ground(tmp_path, "auto", **limits).run("echo a | tr a b | sort")
+    assert ended.output.out.head == b"b\n"
 
 
 def test_the_same_ways_lead_out_where_there_are_no_walls(tmp_path: Path) -> None:

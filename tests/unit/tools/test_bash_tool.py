@@ -14,13 +14,15 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
-from tool_calls import Call
+from tool_calls import Call, judged
 
 from ohmo.contracts.tool import CallContext
 from ohmo.processes.job import Command, ProcessRunner
+from ohmo.sandbox.walls import Standing as Walls
 from ohmo.shell.parsing import Shell
 from ohmo.tools.catalogue import load_tools
 from ohmo.tools.interactive_commands import waits_for_keyboard
@@ -216,6 +218,8 @@ async def test_everything_dies_with_a_killed_daemon(tmp_path: Path) -> None:
     script = f"""
 import asyncio
 from pathlib import Path
+from typing import Any
+from ohmo.sandbox.walls import Standing as Walls
 from ohmo.shell.parsing import Shell
 from ohmo.processes.job import Command, ProcessRunner
 async def main():
@@ -586,3 +590,29 @@ def test_what_the_model_says_beside_the_words_is_kept_apart(bench: Workbench) ->
     Asking.tells_names = False
     found = tool.footprint(tool.input.model_validate(given), Path("/tmp"))
     assert (found.apart, found.note) == (False, "[with the network]")
+
+
+@pytest.mark.parametrize(
+    ("backend", "tells_names", "git", "names"),
+    [("bubblewrap", True, True, True), ("landlock", False, False, False)],
+)
+async def test_a_wall_is_told_as_it_stands_there(
+    bench: Workbench, context: CallContext, backend: Any, tells_names: bool, git: bool, names: bool
+) -> None:
+    class Standing:
+        asks_network, known, network = True, None, "ask"
+
+        async def standing(self) -> Walls:
+            return Walls(backend)
+
+        async def cage(self, *_: object, **__: object) -> None:
+            """The words are what counts here."""
+
+    walls: Any = Standing()
+    walls.tells_names = tells_names
+    tool = load_tools(replace(bench, walls=walls))["Bash"]
+    given = tool.input.model_validate({"command": "echo Permission denied >&2; exit 1"})
+    ready = replace(judged(tool, given, context), deadline=time.monotonic() + 300)
+    said = (await tool.run(given, ready)).result.text
+    assert "[it ran in a sandbox" in said
+    assert (".git/config" in said, "`hosts` name" in said) == (git, names)
