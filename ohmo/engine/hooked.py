@@ -125,12 +125,12 @@ def _unasked(error: Exception) -> str:
     return f"they cannot be asked ({type(error).__name__}: {error})"
 
 
-async def begin_session(hooks: Hooks, turn: str, ledger: Ledger) -> None:
+async def begin_session(hooks: Hooks | None, turn: str, ledger: Ledger) -> None:
     """Before a call of the model: writes what hooks say of a session that begins, goes on in
     another life of the house or was summed up; what stands there word for word is not said
     again."""
     context = _of_turn(turn, ledger)
-    if hooks.none_in(context.cwd):
+    if hooks is None or hooks.none_in(context.cwd):
         return
     sent = ledger.visible()
     front = next((step for step in sent if isinstance(step, Compaction)), None)
@@ -143,11 +143,13 @@ async def begin_session(hooks: Hooks, turn: str, ledger: Ledger) -> None:
         await ledger.record(*new)
 
 
-async def sent_back(hooks: Hooks, turn: str, ledger: Ledger) -> bool:
+async def sent_back(hooks: Hooks | None, turn: str, ledger: Ledger) -> bool:
     """Whether hooks want the model to go on although it answered; it is told why."""
     context = _of_turn(turn, ledger)
+    if hooks is None or hooks.none_in(context.cwd):
+        return False
     before = answers_sent_back(ledger)
-    if hooks.none_in(context.cwd) or len(before) >= MOST_SENT_BACK:
+    if len(before) >= MOST_SENT_BACK:
         return False
     what = hooked("turn_end", None, context)
     what = replace(what, detail="answered", text=ledger.final_text(), again=bool(before))

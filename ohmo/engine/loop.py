@@ -48,6 +48,7 @@ from ohmo.engine.executor import Executor, LoopGuard
 from ohmo.engine.hooked import answers_sent_back, begin_session, sent_back
 from ohmo.lifecycle import closing
 
+SENT_BACK = "a hook wanted more than this answer"
 NOT_CONTENT = "A hook wanted more than this answer, which could not be done"
 Thought = TextDelta | TextReset | ModelDone | Status | CompactionProgress
 
@@ -98,11 +99,12 @@ class Engine:
                             yield last
                         return
                 # Said is said: what came meanwhile gets a turn of its own.
-                if ledger.last_was_final() and not await self._sent_back(turn, ledger):
-                    yield Ended(Answered(ledger.final_text()))
-                    return
-                if self._hooks is not None:
-                    await begin_session(self._hooks, turn, ledger)
+                if ledger.last_was_final():
+                    if not await sent_back(self._hooks, turn, ledger):
+                        yield Ended(Answered(ledger.final_text()))
+                        return
+                    yield Status(turn, SENT_BACK)  # whoever listens knows that it is written now
+                await begin_session(self._hooks, turn, ledger)
                 await ledger.steered()
                 try:
                     async with aclosing(self._reasoner.decide(turn, ledger)) as thoughts:
@@ -120,9 +122,6 @@ class Engine:
                     yield last
         finally:
             await self._after(turn)
-
-    async def _sent_back(self, turn: str, ledger: Ledger) -> bool:
-        return self._hooks is not None and await sent_back(self._hooks, turn, ledger)
 
 
 def _failed(

@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from pool_rig import Permissive, Rig, violations
 
 from ohmo.contracts.hooks import Hooked, HookWord, Spoken
-from ohmo.contracts.messages import CallResult, Compaction, Step, Text, ToolCall, UserStep
+from ohmo.contracts.messages import (
+    CallResult,
+    Compaction,
+    ModelStep,
+    Step,
+    Text,
+    ToolCall,
+    UserStep,
+)
 from ohmo.contracts.provider import ModelRequest
 from ohmo.contracts.tool import CallContext, Decision, Footprint
 from ohmo.engine.hooked import MOST_SENT_BACK, begin_session
@@ -205,3 +213,25 @@ async def test_of_a_session_that_was_summed_up_hooks_are_told_since_when() -> No
     assert [words(step) for step in ledger.written] == [
         "(A hook says: greets: branch main)\n(Said as this conversation begins or goes on.)"
     ]
+
+
+async def test_an_answer_that_was_sent_back_is_not_written_again_by_a_stop() -> None:
+    rig = Rig(hooks=Saying(back=1))
+    asked, never = asyncio.Event(), asyncio.Event()
+
+    async def waits() -> None:
+        asked.set()
+        await never.wait()
+
+    rig.model.next(Says("done 0"), Says("done 1", before=waits))
+    await rig.says("go")
+    async with rig.life() as pool:
+        await asked.wait()
+        request = rig.model.requests[1]
+        assert request.payer is not None
+        remains = pool.rest(request.payer.thread, "Stopped.")(request.payer.turn)
+        never.set()
+        await rig.quiet()
+    assert not [step for step in remains.steps if isinstance(step, ModelStep)]
+    assert remains.post is not None
+    assert remains.post.outbound.text == "done 0\n\n_Stopped._"
