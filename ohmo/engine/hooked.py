@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from channels.errors import Unavailable
+from channels.payloads import clean
 from channels.record import record
 from ohmo.contracts.agent import Ledger, OpenCall
 from ohmo.contracts.errors import StoreError
@@ -65,7 +66,7 @@ class Asked:
     def noted(self, result: ToolResult) -> ToolResult:
         """With what the model is told beside it."""
         word = self.word
-        lines = [f"(A hook says: {one.hook}: {one.words})" for one in word.context]
+        lines = [_framed(one) for one in word.context]
         if word.arguments is not None:
             text = json.dumps(dict(word.arguments), ensure_ascii=False)[:_SHOWN]
             lines.insert(0, f"(The hook {word.by} changed the arguments to {text})")
@@ -177,8 +178,14 @@ def answers_sent_back(ledger: Ledger) -> Sequence[ModelStep]:
 
 
 def _told(one: Spoken, why: str) -> UserStep:
-    text = f"(A hook says: {one.hook}: {one.words})\n({why})"
-    return UserStep((Text(text),), _origin(one), "hook")
+    return UserStep((Text(f"{_framed(one)}\n({why})"),), _origin(one), "hook")
+
+
+def _framed(one: Spoken) -> str:
+    """Further lines are indented, so that none of it can pass for a person's words or the
+    house's."""
+    words = "\n    ".join(clean(one.words).splitlines())
+    return f"(A hook says: {one.hook}: {words})"
 
 
 def _origin(one: Spoken) -> str:
