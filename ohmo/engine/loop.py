@@ -133,12 +133,21 @@ def _failed(
 ) -> tuple[Event | Ended, ...]:
     """``retry_after``: seconds until the same request may succeed; None: it will not, and what
     hooks sent back is the answer. ``error``: of the model, where it was that."""
-    if retry_after is None and (back := answers_sent_back(ledger)):
-        return (Ended(Answered(f"{text_of(back[0])}\n\n_{NOT_CONTENT}: {why}._")),)
+    if retry_after is None and (answer := kept_back(ledger, why)) is not None:
+        return (Ended(answer),)
     served = isinstance(error, Overloaded) and error.served
     budget = isinstance(error, OverBudget)
     failed = Failed(why, retry_after, served, budget)
     return Failure(turn, why, fatal=retry_after is None), Ended(failed)
+
+
+def kept_back(ledger: Ledger, why: str) -> Answered | None:
+    """What is sent of a turn that cannot go on: the last answer that hooks sent back, with the
+    reason, or still look at. None: there is none."""
+    if ledger.last_was_final():
+        return Answered(ledger.final_text())
+    back = answers_sent_back(ledger)
+    return Answered(f"{text_of(back[0])}\n\n_{NOT_CONTENT}: {why}._") if back else None
 
 
 def _retry_after(error: ProviderError) -> float | None:

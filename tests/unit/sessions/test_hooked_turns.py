@@ -134,6 +134,27 @@ async def test_calls_in_between_and_the_limit_of_a_turn_hold() -> None:
     assert not violations(logged(rig), open_allowed=True)
 
 
+async def test_a_turn_that_meets_its_deadline_sends_the_answer_that_hooks_keep_back() -> None:
+    class Hanging(Saying):
+        async def ending(self, what: Hooked) -> Sequence[Spoken]:
+            if what.text == "hold me":
+                await asyncio.Event().wait()
+            return await super().ending(what)
+
+    rig = Rig(hooks=Hanging(back=1), turn_timeout=0.2)
+    rig.model.next("hold me", Says("done 0"), Says("never", before=asyncio.Event().wait))
+    for text in ("one", "two"):
+        await rig.says(text)
+        async with rig.life():
+            await rig.quiet()
+    held, sent_back = rig.said()
+    assert held == "hold me"
+    assert sent_back.startswith("done 0\n\n_A hook wanted more than this answer, which could not")
+    assert "the limit of" in sent_back
+    assert rig.endings() == ["answered"] * 2
+    assert not violations(logged(rig))
+
+
 @settings(max_examples=60)
 @given(st.integers(1, 120), st.sampled_from([0, 1, 3]))
 def test_a_kill_at_any_step_sends_one_answer_and_it_is_the_last(after: int, back: int) -> None:
