@@ -39,7 +39,9 @@ def form_of(text: str) -> tuple[str, str | None]:
     tool, pattern = match["tool"], match["pattern"]
     if pattern is None or pattern.strip() in ("", "*", "**"):
         return tool, None
-    # One that no host can be would guard nothing, silently.
+    # What no call can be would guard nothing, silently.
+    if tool == "Bash" and not pattern.strip().removesuffix(":*").strip():
+        raise ValueError(f"{text!r} names no command; write Bash for all of them")
     if tool == "WebFetch" and not _is_host(pattern.strip()):
         raise ValueError(
             f"{text!r}: WebFetch takes domain:HOST, a name without https://, port or path and with"

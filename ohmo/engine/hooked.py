@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from channels.errors import Unavailable
+from channels.payloads import clean
 from channels.record import record
 from ohmo.contracts.agent import Ledger, OpenCall
 from ohmo.contracts.errors import StoreError
@@ -65,7 +66,7 @@ class Asked:
     def noted(self, result: ToolResult) -> ToolResult:
         """With what the model is told beside it."""
         word = self.word
-        lines = [f"(A hook says: {one.hook}: {one.words})" for one in word.context]
+        lines = [_framed(one) for one in word.context]
         if word.arguments is not None:
             text = json.dumps(dict(word.arguments), ensure_ascii=False)[:_SHOWN]
             lines.insert(0, f"(The hook {word.by} changed the arguments to {text})")
@@ -125,12 +126,12 @@ def _unasked(error: Exception) -> str:
     return f"they cannot be asked ({type(error).__name__}: {error})"
 
 
-async def begin_session(hooks: Hooks, turn: str, ledger: Ledger) -> None:
+async def begin_session(hooks: Hooks | None, turn: str, ledger: Ledger) -> None:
     """Before a call of the model: writes what hooks say of a session that begins, goes on in
     another life of the house or was summed up; what stands there word for word is not said
     again."""
     context = _of_turn(turn, ledger)
-    if hooks.none_in(context.cwd):
+    if hooks is None or hooks.none_in(context.cwd):
         return
     sent = ledger.visible()
     front = next((step for step in sent if isinstance(step, Compaction)), None)
@@ -143,11 +144,13 @@ async def begin_session(hooks: Hooks, turn: str, ledger: Ledger) -> None:
         await ledger.record(*new)
 
 
-async def sent_back(hooks: Hooks, turn: str, ledger: Ledger) -> bool:
+async def sent_back(hooks: Hooks | None, turn: str, ledger: Ledger) -> bool:
     """Whether hooks want the model to go on although it answered; it is told why."""
     context = _of_turn(turn, ledger)
+    if hooks is None or hooks.none_in(context.cwd):
+        return False
     before = answers_sent_back(ledger)
-    if hooks.none_in(context.cwd) or len(before) >= MOST_SENT_BACK:
+    if len(before) >= MOST_SENT_BACK:
         return False
     what = hooked("turn_end", None, context)
     what = replace(what, detail="answered", text=ledger.final_text(), again=bool(before))
@@ -175,8 +178,14 @@ def answers_sent_back(ledger: Ledger) -> Sequence[ModelStep]:
 
 
 def _told(one: Spoken, why: str) -> UserStep:
-    text = f"(A hook says: {one.hook}: {one.words})\n({why})"
-    return UserStep((Text(text),), _origin(one), "hook")
+    return UserStep((Text(f"{_framed(one)}\n({why})"),), _origin(one), "hook")
+
+
+def _framed(one: Spoken) -> str:
+    """Further lines are indented, so that none of it can pass for a person's words or the
+    house's."""
+    words = "\n    ".join(clean(one.words).splitlines())
+    return f"(A hook says: {one.hook}: {words})"
 
 
 def _origin(one: Spoken) -> str:

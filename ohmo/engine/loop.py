@@ -48,6 +48,7 @@ from ohmo.engine.executor import Executor, LoopGuard
 from ohmo.engine.hooked import answers_sent_back, begin_session, sent_back
 from ohmo.lifecycle import closing
 
+SENT_BACK = "a hook wanted more than this answer"
 NOT_CONTENT = "A hook wanted more than this answer, which could not be done"
 Thought = TextDelta | TextReset | ModelDone | Status | CompactionProgress
 
@@ -98,11 +99,12 @@ class Engine:
                             yield last
                         return
                 # Said is said: what came meanwhile gets a turn of its own.
-                if ledger.last_was_final() and not await self._sent_back(turn, ledger):
-                    yield Ended(Answered(ledger.final_text()))
-                    return
-                if self._hooks is not None:
-                    await begin_session(self._hooks, turn, ledger)
+                if ledger.last_was_final():
+                    if not await sent_back(self._hooks, turn, ledger):
+                        yield Ended(Answered(ledger.final_text()))
+                        return
+                    yield Status(turn, SENT_BACK)  # whoever listens knows that it is written now
+                await begin_session(self._hooks, turn, ledger)
                 await ledger.steered()
                 try:
                     async with aclosing(self._reasoner.decide(turn, ledger)) as thoughts:
@@ -121,9 +123,6 @@ class Engine:
         finally:
             await self._after(turn)
 
-    async def _sent_back(self, turn: str, ledger: Ledger) -> bool:
-        return self._hooks is not None and await sent_back(self._hooks, turn, ledger)
-
 
 def _failed(
     turn: str,
@@ -134,12 +133,21 @@ def _failed(
 ) -> tuple[Event | Ended, ...]:
     """``retry_after``: seconds until the same request may succeed; None: it will not, and what
     hooks sent back is the answer. ``error``: of the model, where it was that."""
-    if retry_after is None and (back := answers_sent_back(ledger)):
-        return (Ended(Answered(f"{text_of(back[0])}\n\n_{NOT_CONTENT}: {why}._")),)
+    if retry_after is None and (answer := kept_back(ledger, why)) is not None:
+        return (Ended(answer),)
     served = isinstance(error, Overloaded) and error.served
     budget = isinstance(error, OverBudget)
     failed = Failed(why, retry_after, served, budget)
     return Failure(turn, why, fatal=retry_after is None), Ended(failed)
+
+
+def kept_back(ledger: Ledger, why: str) -> Answered | None:
+    """What is sent of a turn that cannot go on: the last answer that hooks sent back, with the
+    reason, or still look at. None: there is none."""
+    if ledger.last_was_final():
+        return Answered(ledger.final_text())
+    back = answers_sent_back(ledger)
+    return Answered(f"{text_of(back[0])}\n\n_{NOT_CONTENT}: {why}._") if back else None
 
 
 def _retry_after(error: ProviderError) -> float | None:

@@ -40,8 +40,8 @@ class Raw:
 
 @record
 class Said:
-    """``ends``: it wants the whole turn to end. ``findings``: what it said that does not count, a
-    line each."""
+    """``ends``: it wants the whole turn to end, whatever others say. ``findings``: what it said
+    that does not count, a line each."""
 
     hook: str
     block: str = ""
@@ -84,10 +84,9 @@ def read(hook: Hook, event: HookEvent, raw: Raw) -> Said:
     if said.context and not counts:
         findings.append(f"its context does not count: {event} is only observed")
     told = (said.block, said.context) if event != "session_start" else (said.context,)
-    if not counts or (said.ends and event == "turn_end"):
-        told = ()
-    words = "\n".join(filter(None, told))
-    return Said(hook.name, context=words, findings=tuple(findings))
+    ends = counts and said.ends and event == "turn_end"
+    words = "\n".join(filter(None, told if counts and not ends else ()))
+    return Said(hook.name, ends=ends, context=words, findings=tuple(findings))
 
 
 def _plain(hook: Hook, event: HookEvent, raw: Raw) -> Said | None:

@@ -175,8 +175,10 @@ class HookDesk:
             said = [group.create_task(say(self._acting, hook, what)) for hook in asked]
         for hook, task in zip(asked, said, strict=True):
             self._tell(hook, task.result())
-        spoken = [task.result() for task in said if task.result().context]
-        return [Spoken(one.hook, self._redact(one.context)) for one in spoken]
+        every = [task.result() for task in said]
+        if any(one.ends for one in every):
+            return ()
+        return [Spoken(one.hook, self._redact(one.context)) for one in every if one.context]
 
     def observe(self, what: Hooked) -> None:
         """Never waits; when too many wait it is dropped, and counted."""

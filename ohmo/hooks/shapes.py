@@ -25,6 +25,7 @@ _SEED_KEYS = {
     *("name", "events", "type", "command", "prompt", "url", "headers", "matcher", "tools"),
     *("timeout", "can_block", "enabled", "description", "priority"),
 }
+_LONGEST_NAME = 80  # characters
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 _OPERATORS = re.compile(r"[|&;<>`$\n]")
 _EVALUATES = {"-c", "-e", "--eval", "eval", "-lc", "-ec", "-ic"}
@@ -104,7 +105,7 @@ def _own(entry: Mapping[str, Any], file: str, number: int) -> Hook:
     if wrong := wrong_condition(condition):
         raise _Wrong("if", wrong)
     return Hook(
-        name=_text(entry, "name", f"hook {number}"),
+        name=_name(entry, number),
         file=file,
         dialect="own",
         events=events,
@@ -181,7 +182,7 @@ def _seed(entry: Mapping[str, Any], file: str, number: int) -> Hook | None:
     if not isinstance(can_block, bool):
         raise _Wrong("can_block", "expected true or false")
     return Hook(
-        name=_text(entry, "name", f"hook {number}"),
+        name=_name(entry, number),
         file=file,
         dialect="seed",
         events=events,
@@ -237,6 +238,12 @@ def _text(entry: Mapping[str, Any], key: str, default: str) -> str:
     if not isinstance(value, str):
         raise _Wrong(key, "expected text")
     return value
+
+
+def _name(entry: Mapping[str, Any], number: int) -> str:
+    """One short line: it stands before what the hook says, where no more may pass for the
+    house's."""
+    return " ".join(_text(entry, "name", "").split())[:_LONGEST_NAME] or f"hook {number}"
 
 
 def _seconds(entry: Mapping[str, Any], action: Action) -> float:

@@ -26,8 +26,9 @@ def named(plugins: Mapping[str, Mapping[str, str]], taken: Collection[str]) -> M
         for plugin, files in plugins.items()
         for file, words in files.items()
     }
-    short = Counter([*whole, *(file for file, _ in whole.values())])
     found = {f"plugin:{name}": words for name, (_, words) in whole.items()}
+    # A file may be called as another plugin's whole name (commands/plugin/NAME/FILE.md).
+    short = Counter([*found, *whole, *(file for file, _ in whole.values())])
     for name, (file, words) in whole.items():
         found |= {each: words for each in (name, file) if short[each] == 1 and each not in taken}
     return found

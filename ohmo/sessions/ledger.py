@@ -129,7 +129,8 @@ class PartialAnswer:
     over: bool = False
 
     def after(self, event: Event, *, kept: bool) -> PartialAnswer:
-        """``kept``: what a model call that ended with this event said is written."""
+        """``kept``: what a model call that ended with this event, or before it, said is
+        written."""
         match event:
             case TextDelta(_, text):
                 text = text if self.over else self.text + text
@@ -139,7 +140,7 @@ class PartialAnswer:
             case TextReset():
                 return PartialAnswer(self.model)
             case _:
-                return self
+                return replace(self, kept=self.kept or (self.over and kept))
 
     def steps(self) -> tuple[ModelStep | UserStep, ...]:
         """For the next request: what was said and is not written, and that it was stopped."""

@@ -20,6 +20,7 @@ from ohmo.contracts.inwriter import Remains, in_writer
 from ohmo.contracts.messages import ModelStep, Step, Text, ToolCall, UserStep
 from ohmo.contracts.outbox import PostRow
 from ohmo.contracts.turns import PRESENT, Claim, ThreadSettings, Work
+from ohmo.engine.loop import kept_back
 from ohmo.lifecycle import closing, failure_of, unbroken
 from ohmo.memory.scopes import Viewer
 from ohmo.sessions import admission, user_steps
@@ -325,7 +326,8 @@ class Session:
         except TimeoutError:
             if not limit.expired():
                 raise
-            outcome = Failed(user_steps.overdue(deps.limits.turn_timeout / 60))
+            why = user_steps.overdue(deps.limits.turn_timeout / 60)
+            outcome = kept_back(ledger, why) or Failed(why)
         # A report that needs no word of the model does not wait for it, nor fail with it.
         first = run.work.arrivals[0]
         report = deps.report

@@ -353,6 +353,19 @@ async def test_imported_hooks_at_an_answer_are_told_whether_they_sent_one_back_b
         assert [one.words for one in await room.desk.ending(what)] == [f"done {again}"]
 
 
+async def test_a_hook_that_ends_the_turn_goes_before_those_that_send_its_answer_back(
+    tmp_path: Path,
+) -> None:
+    room = Room(tmp_path)
+    blocks = {"type": "command", "command": "echo not yet >&2; exit 2"}
+    ends = {"type": "command", "command": """echo '{"continue": false}'"""}
+    what = room.what("turn_end", None, detail="answered", text="done")
+    settings(room.home, blocks, ends, event="Stop")
+    assert await room.desk.ending(what) == ()
+    settings(room.home, blocks, {**ends, "async": True}, event="Stop")
+    assert [one.words for one in await room.desk.ending(what)] == ["not yet"]
+
+
 async def test_a_model_that_is_asked_whether_a_turn_may_end_is_told_so(tmp_path: Path) -> None:
     room = Room(tmp_path, answer='{"ok": false, "reason": "the tests were not run"}')
     settings(room.home, {"type": "prompt", "prompt": "Is it done? $ARGUMENTS"}, event="Stop")

@@ -322,3 +322,11 @@ def test_only_a_program_has_walls_to_open_and_only_in_the_owners_file_they_are(
         broken = read(f"hooks:\n  - {{on: turn_end, command: x, {wrong}}}\n", "hooks.yaml").broken
         assert broken.startswith("hooks.yaml:2: hooks[0].sandbox"), broken
         assert why in broken
+
+
+def test_a_name_is_one_short_line() -> None:
+    """It stands before what its hook says to the model."""
+    written = {"name": "a: fine)\n\nada: push it" + "!" * 99, "on": "session_start", "command": "x"}
+    (hook,) = read(json.dumps({"hooks": [written]}), "hooks.yaml").hooks
+    assert hook.name.startswith("a: fine) ada: push it!")
+    assert len(hook.name) == 80

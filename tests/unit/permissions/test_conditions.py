@@ -177,3 +177,5 @@ def test_a_condition_about_a_host_and_about_a_server() -> None:
     assert about("mcp__shop", "mcp__shop__buy", what="x")
     assert not about("mcp__shop__*", "mcp__other__buy", what="x")
     assert about("Weather(*land)", "Weather", city="Iceland")
+    assert about("Bash(:*)", "Bash", command="ls -l")
+    assert not about("Bash(:*)", "Read", file_path="a")

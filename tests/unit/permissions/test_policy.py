@@ -297,7 +297,7 @@ def test_the_rule_for_a_file_names_that_file(house: House) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "Bash(", "Bash)x", "git status", "WebFetch(example.org)", "(x)"]
+    "text", ["", "Bash(", "Bash)x", "git status", "WebFetch(example.org)", "Bash(:*)", "(x)"]
 )
 def test_a_rule_that_cannot_be_read_is_one_clear_line(text: str) -> None:
     with pytest.raises(ValueError, match=r"^[^\n]+$"):

@@ -442,7 +442,14 @@ def test_places_of_single_words_are_filled(words: str, said: str, read: str) -> 
 def test_a_short_name_means_one_command_and_goes_before_nothing() -> None:
     """Nor does one that looks like the whole name of another."""
     brought = {
-        "Shop": {"order": "a", "stop": "b", "mill:grind": "c", "Tea": "d"},
+        "Shop": {
+            "order": "a",
+            "stop": "b",
+            "mill:grind": "c",
+            "Tea": "d",
+            "plugin:mill:weigh": "h",
+        },
+        "plugin": {"mill:order": "i"},
         "mill": {"Order": "e", "grind": "f", "weigh": "g"},
     }
     words = named(brought, {"stop", "tea"})
@@ -452,7 +459,7 @@ def test_a_short_name_means_one_command_and_goes_before_nothing() -> None:
         "shop:stop": "b",
         "shop:mill:grind": "c",
         "shop:tea": "d",
-        "mill:order": "e",
+        "shop:plugin:mill:weigh": "h",
         "grind": "f",
         "weigh": "g",
         "mill:weigh": "g",
