@@ -87,6 +87,9 @@ T0 = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 USAGE = Usage("small-model", "turn", 100, 50, 10, 20, 1500)
 
 
+_NO_LIMITS: dict[str, int | float | None] = {"usd_limit": None, "tokens_limit": None}
+
+
 class SmallHouse:
     """Store, reports, watchers and a web channel; a turn is scripted by whoever uses it."""
 
@@ -290,7 +293,7 @@ class SmallHouse:
             0,
             0,
             {},
-            {"day": {"usd": 0.0, "tokens": 0}},  # as it was a moment ago
+            {"day": dict.fromkeys(("usd", "unpriced", "tokens"), 0) | _NO_LIMITS},  # a moment ago
             self.warnings,
         )
 
