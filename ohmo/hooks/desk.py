@@ -119,7 +119,8 @@ class HookDesk:
             self._tell(hook, said)
             if said.block:
                 return HookWord(self._redact(said.block), by=hook.name)
-            context = (Spoken(hook.name, said.context),) if said.context else ()
+            spoken = Spoken(hook.name, self._redact(said.context))
+            context = (spoken,) if said.context else ()
             if said.arguments is not None and call is not None:
                 call = replace(call, arguments=said.arguments)
                 word = replace(word, arguments=said.arguments)

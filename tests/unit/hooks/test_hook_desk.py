@@ -223,11 +223,14 @@ async def test_a_call_that_no_hook_is_there_for_is_not_written_down(tmp_path: Pa
     assert not (room.home / "state" / "hooks").exists()
 
 
-async def test_what_a_person_reads_of_a_hook_holds_no_secret(tmp_path: Path) -> None:
+async def test_what_anybody_reads_of_a_hook_holds_no_secret(tmp_path: Path) -> None:
     room = Room(tmp_path, python("import sys; sys.stderr.write('it is t0k'); sys.exit(2)"))
     assert (await room.desk.before(room.what())).block == "it is [redacted]"
     room.write(python('print(\'{"decision": "ask", "reason": "of t0k?"}\')'))
     assert (await room.desk.before(room.what())).ask == "one: of [redacted]?"
+    room.write(python('print(\'{"context": "about t0k"}\')'))
+    assert (await room.desk.before(room.what())).context == (Spoken("one", "about [redacted]"),)
+    assert not any("t0k" in one.read_text() for one in (room.home / "state" / "hooks").iterdir())
 
 
 async def test_whatever_a_hook_leaves_running_is_ended(tmp_path: Path) -> None:
