@@ -11,10 +11,11 @@ from tests.architecture.test_walks import PAGE, ROOT, walks
 
 # As measured when the house was tidied (docs/decisions/0021), and what context, memory, budgets,
 # checkpoints and tools took (docs/decisions/0028), what walls and doors take (0038), plugins, and
-# cages of hooks and servers, names of the network, containers and trust in chat (0040 to 0043).
-MODULES = 391 + 115 + 93
-LINES = 76_920 + 16_600 + 14_000
-TEST_LINES = 90_800 + 13_100 + 12_500
+# cages of hooks and servers, names of the network, containers and trust in chat (0040 to 0043),
+# names that commands hand on, and hooks around a turn (0046 to 0048).
+MODULES = 391 + 115 + 99
+LINES = 76_920 + 16_600 + 16_060
+TEST_LINES = 90_800 + 13_100 + 15_150
 ROOMS = 50
 IN_A_ROOM = 15  # modules that are no item of a shelf
 # Rooms with more, by how much and why; may only shrink.
@@ -23,12 +24,13 @@ FULL = {
     "ohmo.providers": 19,  # six of them stand in middleware/: what its links share
     "ohmo.control": 17,  # trust and skills
     "ohmo.store": 18,  # an operation's module for each table
+    "ohmo.shell": 17,  # two readers of bash: the exact one that frees, the grammar that forbids
 }
-NODES_PER_LINE = 5.954  # of the syntax tree, per line of code
-USED_ONCE = 0.1425  # share of all functions that are private and used at one place
+NODES_PER_LINE = 5.981  # of the syntax tree, per line of code
+USED_ONCE = 0.1452  # share of all functions that are private and used at one place
 ONE_IMPORTER = 0.1002  # share of all modules that one neighbour alone imports
 SPINE_MODULES = 45
-SPINE_LINES = 7_298
+SPINE_LINES = 7_326
 WIDEST = 10  # fields of a record
 # Wider ones, each with its reason.
 WIDE = {
