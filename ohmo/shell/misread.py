@@ -51,6 +51,7 @@ _ESCAPED = re.compile(rb"\\.", re.DOTALL)
 # Names of elements are evaluated as bash counts, also those in the value of a variable (bash(1),
 # "ARITHMETIC EVALUATION"); so are prompts.
 _COUNTED = re.compile(rb"\w\[[^\]]*(?:`|\$\(|\$\{|\\[$`xuU0-7])")
+_COLOUR = re.compile(rb"\\(?:033|e|E|x1[bB])\[[0-9;?]*[A-Za-z]")  # of a terminal, and no element
 _PROMPT = re.compile(rb"@P\}$|^PS[04]\+?=")
 _TEXT = frozenset({"raw_string", "ansi_c_string", "comment", "heredoc_body", "heredoc_end"})
 _COUNTS = frozenset({"raw_string", "ansi_c_string", "string_content"})
@@ -101,7 +102,7 @@ def _runs(node: Node, *, quoted: bool) -> bool:
     text = node.text or b""
     if node.type in ("expansion", "variable_assignment") and _PROMPT.search(text) is not None:
         return True
-    if node.type in _COUNTS and _COUNTED.search(text) is not None:
+    if node.type in _COUNTS and _COUNTED.search(_COLOUR.sub(b" ", text)) is not None:
         return True
     if node.type == "command_substitution":  # in backquotes a backslash hides others
         return text.startswith(b"`") and b"\\" in text

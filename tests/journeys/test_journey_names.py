@@ -206,9 +206,11 @@ async def test_git_and_pip_go_by_the_proxy(tmp_path: Path) -> None:
     files = tmp_path / "files"
     run_process("git", "init", "-q", "-b", "main", files / "there", code=0)
     (files / "there/a.txt").write_text("from the repository\n")
-    for words in (("add", "."), ("commit", "-qm", "First"), ("update-server-info",)):
+    for words in (("add", "."), ("commit", "-qm", "First")):
         who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
         run_process("git", "-C", files / "there", *who, *words, code=0)
+    run_process("git", "clone", "-q", "--bare", files / "there", files / "it.git", code=0)
+    run_process("git", "-C", files / "it.git", "update-server-info", code=0)
     wheel = files / "simple/sample-of-ours/sample_of_ours-1-py3-none-any.whl"
     wheel.parent.mkdir(parents=True)
     with zipfile.ZipFile(wheel, "w") as made:
@@ -229,7 +231,7 @@ async def test_git_and_pip_go_by_the_proxy(tmp_path: Path) -> None:
         port = int((await site.stdout.readline()).split()[5])
         at = f"http://localhost:{port}"
         lines = [
-            f"git clone -q {at}/there/.git got && cat got/a.txt",
+            f"git clone -q {at}/it.git got && cat got/a.txt",
             f"python3 -m pip download -q --no-deps --index-url {at}/simple sample-of-ours && ls",
         ]
         server = ModelServer([*map(bash, lines), Turn(text="done")])
