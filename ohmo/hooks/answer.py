@@ -131,7 +131,7 @@ def _read(hook: Hook, raw: Raw, *, strict: bool) -> Said:
 def _trouble(hook: Hook, why: str, *, strict: bool) -> Said:
     if strict:
         return Said(hook.name, block=f"{why}, so the call is not run")
-    return Said(hook.name, findings=(f"{why}; its call goes on",))
+    return Said(hook.name, findings=(f"{why}; it is passed over",))
 
 
 def _understood(hook: Hook, found: Mapping[str, Any], *, strict: bool) -> Said:
